@@ -1,0 +1,182 @@
+"""One error tree; every leaf says what went wrong, what to do, and how the process exits.
+
+EcoError
+├── UsageError                2  the command line or a document cannot be understood
+│   └── PlanError             2  the plan asks for something impossible
+├── NoDevice                  3  no board here can be measured
+│   ├── NvmlMissing           3  the driver's library is not there
+│   ├── DriverMismatch        3  library and kernel module are of different versions
+│   ├── NoGpu                 3  NVML answers but shows no usable board
+│   └── NoPowerReading        3  the board reports neither energy nor power
+├── ModelError                4
+│   ├── ModelMissing          4  a model was never downloaded
+│   └── ModelCorrupt          4  a file differs from its manifest
+├── MeasurementInvalid        5  it ran, but the numbers cannot be used
+├── DocumentInvalid           6  a document fails its schema
+│   └── JournalBroken         6  the hash chain of a journal does not hold
+├── OutputError               7  the output folder cannot be used
+│   ├── OutputBusy            7  another run writes there
+│   └── DiskFull              7
+├── ArmFailed                 -  one arm cannot be measured; it costs that arm, not the run
+└── Interrupted             130  stopped by the user or the system
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import ClassVar
+
+#: OSError numbers that mean "no room": disk full, quota used up, file-size limit (errno(3)).
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class EcoError(Exception):
+    """Base of all errors a user may see: one sentence of cause, one of remedy."""
+
+    code: ClassVar[str] = "error"
+    exit_status: ClassVar[int] = 1
+
+    def __init__(self, cause: str, fix: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.cause} {self.fix}"
+
+
+class UsageError(EcoError):
+    """The command line or an input document cannot be understood."""
+
+    code = "usage"
+    exit_status = 2
+
+
+class PlanError(UsageError):
+    """The plan asks for something that cannot be done."""
+
+    code = "plan"
+
+
+class NoDevice(EcoError):
+    """No board here can be measured."""
+
+    code = "no_device"
+    exit_status = 3
+
+
+class NvmlMissing(NoDevice):
+    """The NVIDIA driver's management library cannot be loaded."""
+
+    code = "nvml_missing"
+
+
+class DriverMismatch(NoDevice):
+    """Driver library and kernel module are of different versions."""
+
+    code = "driver_mismatch"
+
+
+class NoGpu(NoDevice):
+    """NVML answers, but no usable board is visible."""
+
+    code = "no_gpu"
+
+
+class NoPowerReading(NoDevice):
+    """The board reports neither energy nor power."""
+
+    code = "no_power_reading"
+
+
+class ModelError(EcoError):
+    """A model cannot be used."""
+
+    code = "model"
+    exit_status = 4
+
+
+class ModelMissing(ModelError):
+    """A model named by the plan is not in the models folder."""
+
+    code = "model_missing"
+
+
+class ModelCorrupt(ModelError):
+    """A model file is not what its manifest says."""
+
+    code = "model_corrupt"
+
+
+class MeasurementInvalid(EcoError):
+    """The run finished, but no valid number came out of it."""
+
+    code = "measurement_invalid"
+    exit_status = 5
+
+
+class DocumentInvalid(EcoError):
+    """A document does not satisfy its schema."""
+
+    code = "document_invalid"
+    exit_status = 6
+
+
+class JournalBroken(DocumentInvalid):
+    """A journal's lines do not follow from one another."""
+
+    code = "journal_broken"
+
+
+class OutputError(EcoError):
+    """The output folder cannot be used."""
+
+    code = "output"
+    exit_status = 7
+
+
+class OutputBusy(OutputError):
+    """Another run is writing to the same folder."""
+
+    code = "output_busy"
+
+
+class DiskFull(OutputError):
+    """No room is left for the results."""
+
+    code = "disk_full"
+
+
+class ArmFailed(EcoError):
+    """One arm cannot be measured; the others go on.
+
+    ``reason`` is the machine-readable code stored in the journal's refusal.
+    """
+
+    code = "arm_failed"
+    exit_status = 5
+
+    def __init__(self, reason: str, cause: str, fix: str) -> None:
+        super().__init__(cause, fix)
+        self.reason = reason
+
+
+class Interrupted(EcoError):
+    """Stopped by Ctrl-C or SIGTERM; what was finished is kept."""
+
+    code = "interrupted"
+    exit_status = 130
+
+
+def output_error(error: OSError, doing: str) -> OutputError:
+    """The error tree's word for a failed write: ``doing`` completes "could not …"."""
+    reason = error.strerror or type(error).__name__
+    if error.errno in _NO_ROOM:
+        return DiskFull(
+            f"No room left on the disk while trying to {doing} ({reason}).",
+            "Free some space and run the same command again: finished blocks are kept.",
+        )
+    return OutputError(
+        f"Could not {doing} ({reason}).",
+        "Choose a folder you can write to with --output_dir.",
+    )

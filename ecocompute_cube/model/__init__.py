@@ -1,0 +1,1 @@
+"""What is asked, what happened, what is claimed: the documents, as frozen types."""

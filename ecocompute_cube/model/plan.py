@@ -1,0 +1,322 @@
+"""What is asked: models, arms, workloads, protocol, quality."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import json
+import re
+from pathlib import PurePath
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from ecocompute_cube.errors import PlanError
+from ecocompute_cube.model.architectures import architecture
+from ecocompute_cube.model.base import Record, canonical_json, sha256_hex
+
+EMBEDDED: Final = "embedded"
+RANDOM_PREFIX: Final = "random:"
+
+
+class Precision(enum.StrEnum):
+    """How the linear weights are held while the model runs."""
+
+    FP16 = "FP16"
+    NF4 = "NF4"
+    INT8 = "INT8"
+
+
+BASELINE: Final = Precision.FP16
+
+
+class Runtime(enum.StrEnum):
+    """How the decode loop is driven."""
+
+    EAGER = "eager"  #: transformers' plain generate()
+
+
+class Mode(enum.StrEnum):
+    """How long a window is."""
+
+    PROTOCOL = "protocol-v1.1"  #: exactly 10 generations of 256 tokens, batch 1 (published 4.3)
+    PRECISE = "precise"  #: whole generations until window_s have passed
+    REHEARSAL = "rehearsal"  #: without a board: tokens and perplexity only
+
+
+PROTOCOL_TOKENS: Final = 256  # Protocol v1.1, clause 4.3
+PROTOCOL_ITERATIONS: Final = 10  # Protocol v1.1, clause 4.3
+DEFAULT_PROMPT_TOKENS: Final = 10  # what the published measurements used
+
+
+class ArmChoice(Record):
+    """A precision and a runtime, written ``NF4`` or ``NF4/eager`` in a plan."""
+
+    precision: Precision
+    runtime: Runtime
+
+    def __str__(self) -> str:
+        return f"{self.precision}/{self.runtime}"
+
+
+class Workload(Record):
+    """What each generation does. All counts are per row of the batch."""
+
+    prompt_tokens: int = Field(default=DEFAULT_PROMPT_TOKENS, ge=1)
+    output_tokens: int = Field(default=PROTOCOL_TOKENS, ge=2)
+    batch: int = Field(default=1, ge=1)
+
+    @property
+    def context_tokens(self) -> int:
+        """Length of a row when it is finished."""
+        return self.prompt_tokens + self.output_tokens
+
+    @property
+    def slug(self) -> str:
+        """A short name for file names."""
+        return f"b{self.batch}-p{self.prompt_tokens}-o{self.output_tokens}"
+
+
+class Warmup(Record):
+    """Unmeasured generations before a window, until speed and temperature have settled."""
+
+    min_passes: int = Field(default=2, ge=1)
+    max_passes: int = Field(default=10, ge=1)
+    output_tokens: int = Field(default=64, ge=2)
+    settled_pct: float = Field(default=2.0, gt=0)  #: spread of the last two passes' durations
+    settled_c: float = Field(default=2.0, gt=0)  #: spread of the last three temperatures (A2)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Warmup:
+        if self.max_passes < self.min_passes:
+            raise ValueError("max_passes must be at least min_passes")
+        return self
+
+
+class Protocol(Record):
+    """How the work is repeated, ordered and judged. Stored before the first window."""
+
+    mode: Mode = Mode.PROTOCOL
+    iterations: int | None = Field(default=None, ge=1)  #: generations a window; null: by the mode
+    window_s: float = Field(default=20.0, gt=0)  #: least length of a precise window
+    blocks: int = Field(default=3, ge=1)  #: complete blocks a session
+    sessions: int = Field(default=1, ge=1)  #: separately started machines
+    cooldown_s: float = Field(default=0.0, ge=0)  #: pause before each visit of an arm
+    warmup: Warmup = Warmup()
+    threshold_pct: float = Field(default=2.0, gt=0, lt=100)  #: what counts as a difference
+    confidence: float = Field(default=0.95, gt=0.5, lt=1)
+    seed: int = Field(default=0, ge=0)
+
+
+class Quality(Record):
+    """Perplexity of the loaded model on a text, after its energy window."""
+
+    enabled: bool = True
+    text: str = "builtin"  #: ``builtin`` or a path beside the plan
+    window_tokens: int = Field(default=1024, ge=2)
+    max_windows: int | None = Field(default=None, ge=1)
+
+
+class Selector(Record):
+    """Some of what identifies an arm; what is left out matches everything."""
+
+    model: str | None = None
+    precision: Precision | None = None
+    runtime: Runtime | None = None
+
+    def matches(self, arm: Arm) -> bool:
+        """Whether every field given here is the arm's."""
+        return (
+            self.model in (None, arm.model)
+            and self.precision in (None, arm.precision)
+            and self.runtime in (None, arm.runtime)
+        )
+
+
+class ContrastChoice(Record):
+    """Compare each arm matching ``arm`` with itself, changed as ``against`` says."""
+
+    arm: Selector
+    against: Selector
+
+
+class Arm(Record):
+    """One thing that is measured: a model, a workload, a precision, a runtime."""
+
+    model: str
+    workload: Workload
+    precision: Precision
+    runtime: Runtime
+
+    @property
+    def id(self) -> str:
+        """A name that is safe in paths and unique within a plan."""
+        return f"{slug(self.model)}_{self.workload.slug}_{self.precision}_{self.runtime}"
+
+    def changed(self, selector: Selector) -> Arm:
+        """The same arm with the selector's fields in place of its own."""
+        return Arm(
+            model=selector.model or self.model,
+            workload=self.workload,
+            precision=selector.precision or self.precision,
+            runtime=selector.runtime or self.runtime,
+        )
+
+
+class Contrast(Record):
+    """A named pair of arms: ``arm`` is reported relative to ``against``."""
+
+    arm: str
+    against: str
+
+
+ArmText = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+(/[a-z]+)?$")]
+
+
+class Plan(Record):
+    """Everything that decides what a run does."""
+
+    format: Literal["ecocompute-plan/1"] = "ecocompute-plan/1"
+    name: str = Field(min_length=1, max_length=80)
+    models: tuple[str, ...] = Field(default=(EMBEDDED,), min_length=1)
+    arms: tuple[ArmText, ...] = Field(default=("FP16", "NF4", "INT8"), min_length=1)
+    workloads: tuple[Workload, ...] = Field(default=(Workload(),), min_length=1)
+    contrasts: tuple[ContrastChoice, ...] = ()
+    protocol: Protocol = Protocol()
+    quality: Quality = Quality()
+
+    @field_validator("arms")
+    @classmethod
+    def _arms_known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for text in value:
+            parse_arm(text)
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Plan:
+        _refuse_repeats("model", [slug(public_reference(model)) for model in self.models])
+        _refuse_repeats("arm", [str(choice) for choice in self.choices])
+        _refuse_repeats("workload", [workload.slug for workload in self.workloads])
+        if self.protocol.mode is Mode.PROTOCOL:
+            self._check_protocol_mode()
+        return self
+
+    def _check_protocol_mode(self) -> None:
+        if self.protocol.iterations not in (None, PROTOCOL_ITERATIONS):
+            raise ValueError(
+                f"mode {Mode.PROTOCOL} has exactly {PROTOCOL_ITERATIONS} iterations a window; "
+                "leave iterations out, or use mode 'precise'"
+            )
+        for workload in self.workloads:
+            if workload.batch != 1 or workload.output_tokens != PROTOCOL_TOKENS:
+                raise ValueError(
+                    f"mode {Mode.PROTOCOL} has exactly batch 1 and {PROTOCOL_TOKENS} output "
+                    "tokens; use mode 'precise' for other workloads"
+                )
+
+    @property
+    def choices(self) -> tuple[ArmChoice, ...]:
+        """Precision and runtime of each entry under ``arms``."""
+        return tuple(parse_arm(text) for text in self.arms)
+
+    def expanded(self) -> tuple[Arm, ...]:
+        """Every arm: models × workloads × arms, in the plan's order."""
+        return tuple(
+            Arm(
+                model=public_reference(model),
+                workload=workload,
+                precision=choice.precision,
+                runtime=choice.runtime,
+            )
+            for model in self.models
+            for workload in self.workloads
+            for choice in self.choices
+        )
+
+    def expanded_contrasts(self) -> tuple[Contrast, ...]:
+        """Each precision against FP16 of the same runtime, then the plan's own contrasts.
+
+        Raises PlanError for a contrast whose sides are not both arms of this plan.
+        """
+        arms = {arm.id: arm for arm in self.expanded()}
+        pairs: dict[tuple[str, str], None] = {}
+        for arm in arms.values():
+            partner = arm.changed(Selector(precision=BASELINE))
+            if partner.id in arms and partner.id != arm.id:
+                pairs[arm.id, partner.id] = None
+        for choice in self.contrasts:
+            for pair in _pairs(choice, arms):
+                pairs[pair] = None
+        return tuple(Contrast(arm=a, against=b) for a, b in pairs)
+
+    def public(self) -> Plan:
+        """The plan without the host's paths: what the journal may hold."""
+        data = self.model_dump(mode="json")
+        data["models"] = [public_reference(model) for model in self.models]
+        if self.quality.text != "builtin":
+            data["quality"]["text"] = PurePath(self.quality.text).name
+        return Plan.model_validate_json(json.dumps(data))
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the public plan's canonical JSON."""
+        return sha256_hex(canonical_json(self.public().model_dump(mode="json")).encode())
+
+
+def _pairs(choice: ContrastChoice, arms: dict[str, Arm]) -> list[tuple[str, str]]:
+    matching = [arm for arm in arms.values() if choice.arm.matches(arm)]
+    pairs = [(arm.id, arm.changed(choice.against).id) for arm in matching]
+    lost = [partner for own, partner in pairs if partner not in arms or partner == own]
+    if not pairs or lost:
+        raise PlanError(
+            f"The contrast {choice.arm.model_dump(exclude_none=True)} against "
+            f"{choice.against.model_dump(exclude_none=True)} does not name two different arms "
+            "of this plan.",
+            "Name models, precisions and runtimes that the plan lists.",
+        )
+    return pairs
+
+
+def _refuse_repeats(kind: str, names: list[str]) -> None:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(f"the same {kind} stands twice: {', '.join(repeated)}")
+
+
+def slug(text: str) -> str:
+    """Letters, digits, dot and hyphen: safe in a path on any system."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip("-.") or "unnamed"
+
+
+def public_reference(model: str) -> str:
+    """A model reference without the host's folders: a local path keeps its last part.
+
+    Raises PlanError for an unknown ``random:`` architecture.
+    """
+    if model == EMBEDDED:
+        return model
+    if model.startswith(RANDOM_PREFIX):
+        architecture(model.removeprefix(RANDOM_PREFIX))
+        return model
+    return f"local:{PurePath(model.removeprefix('local:')).name}"
+
+
+def parse_arm(text: str) -> ArmChoice:
+    """``NF4`` or ``NF4/eager`` as a choice.
+
+    Raises ValueError, naming what is known, for an unknown precision or runtime.
+    """
+    precision, _, runtime = text.partition("/")
+    return ArmChoice(
+        precision=Precision(_known("precision", precision, [*Precision])),
+        runtime=Runtime(_known("runtime", runtime or Runtime.EAGER, [*Runtime])),
+    )
+
+
+def _known(kind: str, given: str, known: list[str]) -> str:
+    for name in known:
+        if name.lower() == given.lower():
+            return name
+    close = difflib.get_close_matches(given.upper(), known, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise ValueError(f"unknown {kind} '{given}' (known: {', '.join(known)}){hint}")
