@@ -1,0 +1,55 @@
+# EcoCompute cube. `make` lists the targets. Needs python3 (3.11 to 3.14, with venv), git and make.
+#
+#   PYTHON=python3.12   the interpreter to use, where the first one found is not the one you want
+#   VENV=.venv          where the virtual environment goes
+#   TORCH=cpu|cuda|none the small PyTorch, the default one, or the one that the interpreter already has
+#   ARGS="…"            handed to the command of the target
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+export PYTHON VENV TORCH
+
+venv := $(or $(VENV),.venv)
+python := "$(venv)/bin/python"
+set_up := sh scripts/setup.sh
+
+.PHONY: help setup run test check format bench schema lock
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+setup: ## make .venv with the ecocompute command in it; says first what it downloads
+	@$(set_up) run
+	@echo "ecocompute: ready: $(venv)/bin/ecocompute --help"
+
+run: ## measure the default model on this machine's GPU, or rehearse without one
+	@$(set_up) run
+	@"$(venv)/bin/ecocompute" run $(ARGS)
+
+test: ## run the tests: no GPU, no Docker, no network beyond installing
+	@$(set_up) test
+	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(python) -m pytest $(ARGS)
+
+check: ## format, lint, types, layers, schemas
+	@$(set_up) check
+	$(python) -m ruff format --check .
+	$(python) -m ruff check .
+	$(python) -m mypy
+	$(python) -c 'import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())'
+	$(python) -m ecocompute_cube.model.schema --check
+
+format: ## let ruff format and repair the sources
+	@$(set_up) check
+	$(python) -m ruff format .
+	$(python) -m ruff check --fix .
+
+bench: ## time and check our own code: speed, overhead, accuracy
+	@$(set_up) test
+	@$(python) -m benchmarks $(ARGS)
+
+schema: ## write schemas/ anew from the models
+	@$(set_up) run
+	@$(python) -m ecocompute_cube.model.schema
+
+lock: ## write requirements/ anew from pyproject.toml
+	@sh scripts/lock.sh
