@@ -1,0 +1,206 @@
+"""``ecocompute validate``: schema, protocol and arithmetic of energy.json files, ours or published.
+
+Nothing here needs a board or a network; jsonschema loads when the first document is checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from ecocompute_cube.analysis.arithmetic import Disagreement, disagreements
+from ecocompute_cube.analysis.clauses import is_measured
+from ecocompute_cube.analysis.documents import Document, at, read_document, shown, text_at
+from ecocompute_cube.analysis.protocol import Note, Profile, Verdict, Violation, grade
+from ecocompute_cube.errors import DocumentInvalid, EcoError, UsageError
+from ecocompute_cube.model.base import Record
+
+#: Recomputes a document's figures from the journal beside it; one sentence a disagreement.
+Recompute: TypeAlias = Callable[[Path, Document], Sequence[str]]
+
+DOCUMENT_PATTERN: Final = "energy*.json"  # what measure writes, and the published name
+_MOST_PATH: Final = 300  # characters of a path on screen
+
+_DONE, _WANTING = 0, 1
+
+
+class Checked(Record):
+    """One file and what was found in it. All text of the file's own is already escaped."""
+
+    path: str
+    schema_version: str  #: empty when the document states none
+    subject: str  #: model, precision and board as the document names them
+    verdict: Verdict
+    schema_errors: tuple[str, ...]
+    violations: tuple[Violation, ...]
+    findings: tuple[Disagreement, ...]  #: figures that contradict each other or the evidence
+    notes: tuple[Note, ...]
+
+
+class Validation(Record):
+    """What ``--json`` prints."""
+
+    format: Literal["ecocompute-validation/1"]
+    profile: Profile
+    exit_status: int
+    documents: tuple[Checked, ...]
+
+
+def validate_paths(
+    paths: Sequence[Path], profile: Profile = Profile.CORE, recompute: Recompute | None = None
+) -> tuple[Checked, ...]:
+    """Every document at these paths, checked; a folder stands for the ``energy*.json`` below it.
+
+    Raises UsageError for a path that is not there and a folder without documents. A file that is
+    not a document is a result, not an error: its neighbours are checked all the same.
+    """
+    found = dict.fromkeys(file for path in paths for file in _documents_at(path))
+    return tuple(_checked(file, profile, recompute) for file in found)
+
+
+def exit_status(checked: Sequence[Checked], profile: Profile = Profile.CORE) -> int:
+    """0: all reach what the profile asks; 1: some are found wanting; 6: some fail their schema."""
+    if any(each.verdict is Verdict.SCHEMA_INVALID for each in checked):
+        return DocumentInvalid.exit_status
+    return _DONE if all(_reaches(each, profile) for each in checked) else _WANTING
+
+
+def as_text(checked: Sequence[Checked], profile: Profile = Profile.CORE) -> str:
+    """A report to read: every verdict with its reasons, and a count at the end."""
+    parts = ["\n".join(_lines(each)) for each in checked]
+    return "\n\n".join([*parts, _summary(checked, profile)]) + "\n"
+
+
+def as_json(checked: Sequence[Checked], profile: Profile = Profile.CORE) -> str:
+    """The same for programs: keys sorted, the same bytes for the same files."""
+    report = Validation(
+        format="ecocompute-validation/1",
+        profile=profile,
+        exit_status=exit_status(checked, profile),
+        documents=tuple(checked),
+    )
+    return json.dumps(report.model_dump(mode="json"), indent=2, sort_keys=True) + "\n"
+
+
+# Finding and checking
+
+
+def _documents_at(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(file for file in path.rglob(DOCUMENT_PATTERN) if file.is_file())
+    if not found:
+        raise UsageError(
+            f"There is no {DOCUMENT_PATTERN} below the folder '{shown(str(path), _MOST_PATH)}'.",
+            "Name the folder that 'ecocompute measure' wrote to, or a file.",
+        )
+    return found
+
+
+def _checked(path: Path, profile: Profile, recompute: Recompute | None) -> Checked:
+    try:
+        document = read_document(path)
+    except DocumentInvalid as error:
+        return _unreadable(path, error)
+    graded = grade(document, profile)
+    valid = graded.verdict is not Verdict.SCHEMA_INVALID
+    return Checked(
+        path=shown(str(path), _MOST_PATH),
+        schema_version=shown(text_at(document, "schema_version") or ""),
+        subject=_subject(document),
+        verdict=graded.verdict,
+        schema_errors=graded.schema_errors,
+        violations=graded.violations,
+        findings=tuple(_findings(path, document, recompute)) if valid else (),
+        notes=graded.notes,
+    )
+
+
+def _unreadable(path: Path, error: DocumentInvalid) -> Checked:
+    return Checked(
+        path=shown(str(path), _MOST_PATH),
+        schema_version="",
+        subject="",
+        verdict=Verdict.SCHEMA_INVALID,
+        schema_errors=(str(error),),
+        violations=(),
+        findings=(),
+        notes=(),
+    )
+
+
+def _subject(document: Document) -> str:
+    places = ("workload.model_name", "workload.precision", "system_under_test.gpu")
+    return ", ".join(shown(text) for place in places if (text := text_at(document, place)))
+
+
+def _findings(
+    path: Path, document: Document, recompute: Recompute | None
+) -> Iterator[Disagreement]:
+    yield from disagreements(document)
+    yield from _admitted(document)
+    if recompute is None:
+        return
+    try:
+        for sentence in recompute(path, document):
+            yield Disagreement(
+                code="recomputed",
+                cause=shown(sentence, _MOST_PATH),
+                fix="Trust the journal, and write the document again from it.",
+            )
+    except EcoError as error:  # broken evidence of one document must not hide the others
+        yield Disagreement(code=error.code, cause=shown(error.cause, _MOST_PATH), fix=error.fix)
+
+
+def _admitted(document: Document) -> Iterator[Disagreement]:
+    """What a document of ours itself says forbids its figures."""
+    own = at(document, "findings")
+    for each in own if isinstance(own, list) and is_measured(document) else []:
+        if isinstance(each, dict) and each.get("effect") == "invalid":
+            yield Disagreement(
+                code=shown(each.get("code")),
+                cause=shown(each.get("cause"), _MOST_PATH),
+                fix=shown(each.get("fix"), _MOST_PATH),
+            )
+
+
+def _reaches(checked: Checked, profile: Profile) -> bool:
+    return checked.verdict.rank >= profile.goal.rank and not checked.findings
+
+
+# Words
+
+
+def _lines(checked: Checked) -> Iterator[str]:
+    yield f"{checked.path}: {checked.verdict}"
+    about = ", ".join(filter(None, (checked.schema_version, checked.subject)))
+    if about:
+        yield f"  {about}"
+    for line in checked.schema_errors:
+        yield f"  schema  {line}"
+    for violation in checked.violations:
+        yield from _reason(f"{violation.clause} {violation.about}", violation.cause, violation.fix)
+    for finding in checked.findings:
+        yield from _reason(finding.code, finding.cause, finding.fix)
+    for note in checked.notes:
+        yield f"  note {note.code}: {note.text}"
+
+
+def _reason(code: str, cause: str, fix: str) -> Iterator[str]:
+    yield f"  {code}: {cause}"
+    yield f"      {fix}"
+
+
+def _summary(checked: Sequence[Checked], profile: Profile) -> str:
+    counts = Counter(each.verdict for each in checked)
+    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    wanting = sum(bool(each.findings) for each in checked)
+    figures = f"; in {wanting} the figures do not fit" if wanting else ""
+    return f"{_documents(len(checked))} against {profile}: {verdicts}{figures}."
+
+
+def _documents(count: int) -> str:
+    return "1 document" if count == 1 else f"{count} documents"
