@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from ecocompute_cube.model.base import Count, MaybeInt, MaybeStr, Record, Sha256, sha256_hex
 
-FORMAT = "ecocompute-manifest/1"
+FORMAT: Final = "ecocompute-manifest/1"
 
 
 class Weights(enum.StrEnum):

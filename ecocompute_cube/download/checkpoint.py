@@ -1,0 +1,199 @@
+"""What a checkpoint folder says about itself, read from its JSON and its safetensors headers."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ecocompute_cube.errors import ModelError
+
+CONFIG: Final = "config.json"
+WEIGHTS: Final = "model.safetensors"  #: what transformers loads first
+INDEX: Final = "model.safetensors.index.json"  #: what it loads otherwise
+
+_TAKE_AGAIN: Final = "Take the checkpoint again from where it was published."
+_MAX_HEADER: Final = 100_000_000  # bytes; the safetensors format's own limit
+_LFS: Final = b"version https://git-lfs"  # what a pointer file of Git LFS begins with
+#: Stored by old checkpoints beside the parameters, but not parameters: causal masks of GPT-2 and
+#: GPT-NeoX, and rotary frequencies.
+_NOT_PARAMETERS: Final = re.compile(
+    r"(^|\.)((attn|attention)\.(masked_)?bias|rotary_emb\.inv_freq)$"
+)
+_OUTPUT_HEADS: Final = ("lm_head.weight", "embed_out.weight")  # transformers' names for them
+#: Names of the same fact in transformers' configuration classes (GPT-2 has its own).
+_LAYERS: Final = ("num_hidden_layers", "n_layer")
+_HIDDEN: Final = ("hidden_size", "n_embd")
+_VOCABULARY: Final = ("vocab_size",)
+_CONTEXT: Final = ("max_position_embeddings", "n_positions")
+
+
+class Tensor(NamedTuple):
+    """One entry of a safetensors header."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a manifest says about the shape of a model."""
+
+    architecture: str
+    parameters: int
+    layers: int
+    hidden_size: int
+    vocab_size: int
+    max_context: int  #: tokens
+
+
+def describe(folder: Path) -> Facts:
+    """The facts of a checkpoint folder, without loading a tensor.
+
+    Raises ModelError for a folder that is not a whole checkpoint of a text model.
+    """
+    config = read_json(folder / CONFIG)
+    return Facts(
+        architecture=str(config.get("model_type", "unknown")),
+        parameters=count_parameters(folder, config),
+        layers=_whole(config, _LAYERS),
+        hidden_size=_whole(config, _HIDDEN),
+        vocab_size=_whole(config, _VOCABULARY),
+        max_context=_whole(config, _CONTEXT),
+    )
+
+
+def read_json(path: Path) -> Mapping[str, object]:
+    """The JSON object in a file.
+
+    Raises ModelError when there is none.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"'{path.parent.name}' holds no {path.name}.", _TAKE_AGAIN) from None
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"{path.name} of '{path.parent.name}' cannot be read ({error}).", _TAKE_AGAIN
+        ) from None
+    if not isinstance(data, dict):
+        raise ModelError(f"{path.name} of '{path.parent.name}' is no JSON object.", _TAKE_AGAIN)
+    return data
+
+
+def weight_files(folder: Path) -> tuple[str, ...]:
+    """The safetensors files that transformers loads from a folder, and their index if any.
+
+    Raises ModelError, naming the file, when one of them is not there.
+    """
+    if (folder / WEIGHTS).is_file():
+        return (WEIGHTS,)
+    if not (folder / INDEX).is_file():
+        raise ModelError(
+            f"'{folder.name}' holds neither {WEIGHTS} nor {INDEX}.",
+            "Save the model in that form with transformers' save_pretrained.",
+        )
+    shards = _shards(folder)
+    for shard in shards:
+        _require_shard(folder, shard)
+    return (*shards, INDEX)
+
+
+def _shards(folder: Path) -> list[str]:
+    table = read_json(folder / INDEX).get("weight_map")
+    if not isinstance(table, dict) or not table:
+        raise ModelError(f"{INDEX} of '{folder.name}' has no weight_map.", _TAKE_AGAIN)
+    return sorted({str(name) for name in table.values()})
+
+
+def _require_shard(folder: Path, shard: str) -> None:
+    if Path(shard).name != shard:
+        raise ModelError(
+            f"{INDEX} of '{folder.name}' names '{shard}', which lies outside the folder.",
+            _TAKE_AGAIN,
+        )
+    if not (folder / shard).is_file():
+        raise ModelError(
+            f"{INDEX} of '{folder.name}' names {shard}, which is not there.",
+            "Fetch that file too: the weights are not whole without it.",
+        )
+
+
+def count_parameters(folder: Path, config: Mapping[str, object]) -> int:
+    """Number of parameters by the headers' shapes; an output head tied to the embedding once.
+
+    Raises ModelError for a file that is no whole safetensors file.
+    """
+    tied = config.get("tie_word_embeddings") is True
+    tensors: dict[str, Tensor] = {}
+    for name in weight_files(folder):
+        if name != INDEX:
+            tensors.update(read_header(folder / name))
+    return sum(
+        math.prod(tensor.shape)
+        for name, tensor in tensors.items()
+        if not (tied and name in _OUTPUT_HEADS) and not _NOT_PARAMETERS.search(name)
+    )
+
+
+def read_header(path: Path) -> dict[str, Tensor]:
+    """Names, types and shapes in a safetensors file whose size is what its header says.
+
+    Raises ModelError for anything else.
+    """
+    start = b""
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_LFS))
+            file.seek(0)
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(length, _MAX_HEADER)))
+        expected = 8 + length + _data_bytes(header)
+        tensors = _tensors(header)
+    except OSError as error:
+        raise ModelError(f"{path.name} cannot be read ({error.strerror}).", _TAKE_AGAIN) from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise _not_safetensors(path, start) from None
+    if path.stat().st_size != expected:
+        raise ModelError(
+            f"{path.name} is cut short: it has {path.stat().st_size} of {expected} bytes.",
+            "Fetch that file again.",
+        )
+    return tensors
+
+
+def _data_bytes(header: dict[str, dict[str, list[int]]]) -> int:
+    ends = (entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
+    return max(ends, default=0)
+
+
+def _tensors(header: dict[str, dict[str, list[int]]]) -> dict[str, Tensor]:
+    return {
+        name: Tensor(str(entry["dtype"]), tuple(entry["shape"]))
+        for name, entry in header.items()
+        if name != "__metadata__"
+    }
+
+
+def _not_safetensors(path: Path, start: bytes) -> ModelError:
+    if start == _LFS:
+        return ModelError(
+            f"{path.name} is only a Git LFS pointer, not the weights.",
+            "Run `git lfs pull` in the folder it came from.",
+        )
+    return ModelError(f"{path.name} is not a safetensors file.", "Fetch that file again.")
+
+
+def _whole(config: Mapping[str, object], names: tuple[str, ...]) -> int:
+    for name in names:
+        value = config.get(name)
+        if isinstance(value, int) and value >= 1:
+            return value
+    raise ModelError(
+        f"{CONFIG} does not say {' or '.join(names)}.",
+        "Only decoder-only text models with a complete config.json can be measured.",
+    )

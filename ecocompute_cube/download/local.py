@@ -1,0 +1,214 @@
+"""A checkpoint folder of the user's own: checked, then linked or copied file by file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ecocompute_cube.download.checkpoint import CONFIG, describe, read_json, weight_files
+from ecocompute_cube.download.folder import sha256_of
+from ecocompute_cube.download.progress import Progress, Say, size
+from ecocompute_cube.download.source import Identity
+from ecocompute_cube.errors import ModelError
+from ecocompute_cube.model.base import Absent, MaybeStr
+from ecocompute_cube.model.manifest import Manifest, ModelFile, Weights
+from ecocompute_cube.model.plan import public_reference
+
+#: What transformers reads besides config and weights, and what tells the licence.
+_WANTED: Final = (
+    CONFIG,
+    "generation_config.json",
+    "tokenizer*.json",
+    "tokenizer*.model",
+    "spiece.model",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "LICENSE*",
+    "LICENCE*",
+    "COPYING*",
+    "NOTICE*",
+)
+_LICENSES: Final = ("LICENSE*", "LICENCE*", "COPYING*")
+#: Any one of these sets is a whole tokenizer.
+_TOKENIZERS: Final = (
+    ("tokenizer.json",),
+    ("tokenizer.model",),
+    ("spiece.model",),
+    ("vocab.json", "merges.txt"),
+)
+_PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+_DECODERS: Final = ("CausalLM", "LMHead")  # in the class names of transformers' text generators
+
+
+@dataclass(frozen=True)
+class LocalFolder:
+    """A folder with config.json, safetensors weights and a tokenizer."""
+
+    folder: Path
+    reference: str
+    replaceable: bool = False  # what was linked here may be the user's only copy
+    link: Callable[[Path, Path], None] = os.link
+
+    @classmethod
+    def named(cls, model: str) -> LocalFolder:
+        """The source for a plan's ``local:PATH`` or plain path."""
+        return cls(Path(model.removeprefix("local:")), public_reference(model))
+
+    def announce(self) -> str:
+        """How much is taken, and from where."""
+        return f"taking {size(self._bytes())} from '{self.folder}'"
+
+    def needs_bytes(self, models_dir: Path) -> int:
+        """Nothing where files can be hard-linked, their size where they must be copied."""
+        same_disk = self.folder.stat().st_dev == models_dir.stat().st_dev
+        return 0 if same_disk else self._bytes()
+
+    def contradicts(self, manifest: Manifest, folder: Path, say: Say) -> str | None:
+        """Two folders of one name must not be taken for each other, nor an old state for a new."""
+        if not self.folder.is_dir():
+            return None  # the models folder is complete in itself
+        known = {file.path for file in manifest.files}
+        if differing := known.symmetric_difference(wanted_files(self.folder)):
+            return f"{min(differing)} is only in one of the two"
+        progress = Progress(f"comparing with '{self.folder}'", manifest.size_bytes, say)
+        for file in manifest.files:
+            if not _same(self.folder / file.path, folder / file.path, file, progress):
+                return f"{file.path} differs"
+        return None
+
+    def build(self, folder: Path, say: Say) -> Identity:
+        """Check the user's folder, then link or copy what is needed."""
+        check_local(self.folder)
+        for name in wanted_files(self.folder):
+            self._link_or_copy(self.folder / name, folder / name, say)
+        return Identity(
+            name=self.reference.removeprefix("local:"),
+            weights=Weights.ORIGINAL,
+            origin="A local folder; its safetensors files were taken as they are.",
+            license=_license(self.folder),
+            seed=Absent(reason="The weights were not drawn."),
+        )
+
+    def _link_or_copy(self, source: Path, target: Path, say: Say) -> None:
+        whole = source.resolve()  # a hub cache holds links into its blobs
+        try:
+            self.link(whole, target)
+        except OSError:  # another file system, or one without hard links
+            say(f"copying {source.name} ({size(whole.stat().st_size)})")
+            shutil.copyfile(whole, target)
+
+    def _bytes(self) -> int:
+        check_local(self.folder)
+        return sum((self.folder / name).stat().st_size for name in wanted_files(self.folder))
+
+
+def check_local(folder: Path) -> None:
+    """Whether a folder is a whole, safe, unquantized checkpoint of a text model.
+
+    Raises ModelError, saying what is wrong and what to do.
+    """
+    if not folder.is_dir():
+        raise ModelError(
+            f"There is no folder '{folder}'.",
+            "Give the path of a checkpoint folder, 'embedded', or 'random:<architecture>'; "
+            "a model from a hub must be fetched into a folder first.",
+        )
+    config = read_json(folder / CONFIG)
+    _refuse_config(folder, config)
+    _refuse_only_pickles(folder)
+    _refuse_code(folder)
+    describe(folder)
+    _require_tokenizer(folder)
+
+
+def wanted_files(folder: Path) -> list[str]:
+    """Names of the files of a checkpoint folder that loading and its licence need."""
+    beside = {path.name for glob in _WANTED for path in folder.glob(glob) if path.is_file()}
+    return sorted(beside.union(weight_files(folder)))
+
+
+def _refuse_config(folder: Path, config: Mapping[str, object]) -> None:
+    if "quantization_config" in config:
+        raise ModelError(
+            f"'{folder.name}' is already quantized (quantization_config in {CONFIG}), "
+            "so it cannot be the FP16 that others are compared with.",
+            "Give the checkpoint that it was made from.",
+        )
+    classes = config.get("architectures")
+    if isinstance(classes, list) and not _any_decoder(classes):
+        raise ModelError(
+            f"'{folder.name}' is a {', '.join(map(str, classes))}, which does not generate text.",
+            "Give a decoder-only text model, such as a LlamaForCausalLM.",
+        )
+
+
+def _any_decoder(classes: list[object]) -> bool:
+    return any(word in str(name) for name in classes for word in _DECODERS)
+
+
+def _refuse_only_pickles(folder: Path) -> None:
+    pickles = sorted(path.name for glob in _PICKLES for path in folder.glob(glob))
+    if pickles and not any(folder.glob("*.safetensors")):
+        raise ModelError(
+            f"'{folder.name}' holds its weights only as a pickle ({pickles[0]}), "
+            "and opening a pickle runs whatever code is in it.",
+            "Take the safetensors version, or convert it where you trust it: load it with "
+            "transformers and save_pretrained it into a new folder.",
+        )
+
+
+def _refuse_code(folder: Path) -> None:
+    for path in (folder / CONFIG, folder / "tokenizer_config.json"):
+        if path.is_file() and "auto_map" in read_json(path):
+            raise ModelError(
+                f"'{folder.name}' needs Python code of its own to load (auto_map in {path.name}), "
+                "and code that comes with a model is never run here.",
+                "Use a version of the model that transformers knows by itself.",
+            )
+
+
+def _require_tokenizer(folder: Path) -> None:
+    if not any(all((folder / name).is_file() for name in names) for names in _TOKENIZERS):
+        raise ModelError(
+            f"'{folder.name}' has no tokenizer (tokenizer.json, tokenizer.model, or vocab.json "
+            "with merges.txt). Energy could be measured without one, but prompts come from real "
+            "text.",
+            "Put the model's tokenizer files into that folder.",
+        )
+
+
+def _same(path: Path, checked: Path, file: ModelFile, progress: Progress) -> bool:
+    if path.samefile(checked):
+        return True  # hard-linked, and its hash has just been compared
+    return path.stat().st_size == file.bytes and sha256_of(path, progress) == file.sha256
+
+
+def _license(folder: Path) -> MaybeStr:
+    named = _front_matter(folder / "README.md").get("license")
+    if isinstance(named, str) and named:
+        return named
+    for glob in _LICENSES:
+        for path in sorted(folder.glob(glob)):
+            return f"see {path.name}"
+    return Absent(reason="The folder has no licence file, and no README.md that names one.")
+
+
+def _front_matter(readme: Path) -> Mapping[str, object]:
+    """The YAML between the two ``---`` that a model card begins with."""
+    import yaml
+
+    try:
+        parts = readme.read_text(encoding="utf-8").split("---\n", 2)
+        data = yaml.safe_load(parts[1]) if len(parts) > 2 and not parts[0] else None  # noqa: PLR2004 (before, between, after)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return {}
+    return data if isinstance(data, dict) else {}

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ecocompute_cube.download import download, model_folder, verify
+from ecocompute_cube.download.local import LocalFolder
+from ecocompute_cube.errors import ModelCorrupt, ModelError
+from ecocompute_cube.model.base import Absent
+from ecocompute_cube.model.manifest import Manifest, Weights
+from ecocompute_cube.model.plan import Plan
+
+Checkpoint = Callable[..., Path]
+PlanOf = Callable[..., Plan]
+Take = Callable[[Path], Manifest]
+
+
+@pytest.fixture
+def take(plan_of: PlanOf, models: Path, lines: list[str]) -> Take:
+    """Download one local folder."""
+
+    def one(folder: Path) -> Manifest:
+        (manifest,) = download(plan_of(folder), models, lines.append)
+        return manifest
+
+    return one
+
+
+def test_a_local_folder_is_described_without_its_place(
+    checkpoint: Checkpoint, take: Take, models: Path
+) -> None:
+    manifest = take(checkpoint())
+    assert (manifest.reference, manifest.name) == ("local:tiny", "tiny")
+    assert manifest.weights is Weights.ORIGINAL
+    assert manifest.tokenizer
+    assert isinstance(manifest.seed, Absent)
+    assert str(models.parent) not in manifest.model_dump_json()
+
+
+def test_its_files_are_hard_linked(checkpoint: Checkpoint, take: Take, models: Path) -> None:
+    folder = checkpoint()
+    take(folder)
+    linked = models / "local-tiny" / "model.safetensors"
+    assert linked.samefile(folder / "model.safetensors")
+
+
+def test_its_files_are_copied_where_links_cannot_be_made(
+    checkpoint: Checkpoint, tmp_path: Path, lines: list[str]
+) -> None:
+    def across_disks(_source: Path, _target: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    folder, target = checkpoint(), tmp_path / "target"
+    target.mkdir()
+    LocalFolder(folder, "local:tiny", link=across_disks).build(target, lines.append)
+    copied = target / "model.safetensors"
+    assert copied.read_bytes() == (folder / "model.safetensors").read_bytes()
+    assert not copied.samefile(folder / "model.safetensors")
+    assert "copying model.safetensors (0.0 MiB)" in lines
+
+
+def test_links_of_a_hub_cache_are_followed(
+    checkpoint: Checkpoint, take: Take, models: Path, tmp_path: Path
+) -> None:
+    folder = checkpoint()
+    blob = tmp_path / "blob"
+    (folder / "model.safetensors").rename(blob)
+    (folder / "model.safetensors").symlink_to(blob)
+    take(folder)
+    taken = models / "local-tiny" / "model.safetensors"
+    assert not taken.is_symlink()
+    assert taken.samefile(blob)
+
+
+def test_only_what_is_needed_is_taken(checkpoint: Checkpoint, take: Take) -> None:
+    folder = checkpoint()
+    for name in ("optimizer.pt", "training_args.bin", "consolidated.safetensors", "modeling.py"):
+        (folder / name).write_bytes(b"x")
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    (folder / "LICENSE").write_text("MIT")
+    names = [file.path for file in take(folder).files]
+    wanted = ["LICENSE", "chat_template.jinja", "config.json", "model.safetensors"]
+    assert names == [*wanted, "tokenizer.json"]
+
+
+def test_the_models_folder_is_complete_without_the_original(
+    checkpoint: Checkpoint, take: Take, models: Path
+) -> None:
+    folder = checkpoint()
+    first = take(folder)
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+    assert take(folder) == first == verify("local:tiny", models)
+
+
+def test_another_folder_of_the_same_name_is_not_taken_for_it(
+    checkpoint: Checkpoint, take: Take
+) -> None:
+    take(checkpoint("a/tiny"))
+    with pytest.raises(ModelError, match=r"config\.json differs"):
+        take(checkpoint("b/tiny", rope_theta=500_000.0))
+
+
+def test_a_file_added_to_the_original_is_noticed(checkpoint: Checkpoint, take: Take) -> None:
+    folder = checkpoint()
+    take(folder)
+    (folder / "generation_config.json").write_text("{}")
+    with pytest.raises(ModelError, match=r"generation_config\.json is only in one"):
+        take(folder)
+
+
+def test_a_damaged_copy_of_a_local_folder_is_not_replaced(
+    checkpoint: Checkpoint, take: Take, models: Path
+) -> None:
+    folder = checkpoint()
+    take(folder)
+    (models / "local-tiny" / "tokenizer.json").unlink()
+    with pytest.raises(ModelCorrupt, match=r"tokenizer\.json is missing.*Remove"):
+        take(folder)
+
+
+def test_the_licence_is_what_the_model_card_says(checkpoint: Checkpoint, take: Take) -> None:
+    folder = checkpoint()
+    (folder / "README.md").write_text("---\nlicense: apache-2.0\ntags: [a]\n---\n# Tiny\n")
+    assert take(folder).license == "apache-2.0"
+
+
+def test_the_licence_is_a_file_when_there_is_no_card(checkpoint: Checkpoint, take: Take) -> None:
+    folder = checkpoint()
+    (folder / "README.md").write_text("# No front matter\n---\nlicense: x\n---\n")
+    (folder / "LICENSE.txt").write_text("…")
+    assert take(folder).license == "see LICENSE.txt"
+
+
+def test_no_licence_is_said_to_be_absent(checkpoint: Checkpoint, take: Take) -> None:
+    assert isinstance(take(checkpoint()).license, Absent)
+
+
+def test_pickles_are_refused(checkpoint: Checkpoint, take: Take) -> None:
+    folder = checkpoint()
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"only as a pickle \(pytorch_model\.bin\)"):
+        take(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_code_that_comes_with_a_model_is_refused(
+    checkpoint: Checkpoint, take: Take, name: str
+) -> None:
+    folder = checkpoint()
+    old = json.loads((folder / "config.json").read_text()) if name == "config.json" else {}
+    (folder / name).write_text(json.dumps(old | {"auto_map": {"AutoModel": "evil.Model"}}))
+    with pytest.raises(ModelError, match=f"auto_map in {name}"):
+        take(folder)
+
+
+def test_an_already_quantized_checkpoint_is_refused_as_fp16(
+    checkpoint: Checkpoint, take: Take
+) -> None:
+    with pytest.raises(ModelError, match="already quantized"):
+        take(checkpoint(quantization_config={"quant_method": "gptq"}))
+
+
+def test_a_model_that_does_not_generate_text_is_refused(checkpoint: Checkpoint, take: Take) -> None:
+    with pytest.raises(ModelError, match="BertForMaskedLM, which does not generate text"):
+        take(checkpoint(architectures=["BertForMaskedLM"]))
+
+
+def test_a_folder_without_tokenizer_is_refused_with_its_reason(
+    checkpoint: Checkpoint, take: Take
+) -> None:
+    folder = checkpoint()
+    (folder / "tokenizer.json").rename(folder / "tokenizer_config.json")
+    with pytest.raises(ModelError, match=r"no tokenizer.*prompts come from real text"):
+        take(folder)
+
+
+def test_a_path_that_is_not_there_is_refused(take: Take, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"There is no folder.*'embedded'") as caught:
+        take(tmp_path / "nowhere")
+    assert caught.value.exit_status == 4
+
+
+def test_a_refused_folder_leaves_nothing_behind(
+    checkpoint: Checkpoint, take: Take, models: Path
+) -> None:
+    folder = checkpoint()
+    (folder / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(ModelError):
+        take(folder)
+    assert not model_folder("local:tiny", models).exists()
+    assert [path.name for path in models.iterdir()] == [".lock"]
