@@ -47,7 +47,7 @@ def mj_per_token(energy: Joule, tokens: int) -> MillijoulePerToken:
 
 
 def kwh_per_megatoken(mj_token: float) -> float:
-    """mJ per token to kWh per million tokens."""
+    """Energy per token in mJ to kWh per million tokens."""
     return mj_token / _MJ_PER_J * _MEGATOKEN / _J_PER_KWH
 
 

@@ -46,6 +46,7 @@ class Mode(enum.StrEnum):
 
 PROTOCOL_TOKENS: Final = 256  # Protocol v1.1, clause 4.3
 PROTOCOL_ITERATIONS: Final = 10  # Protocol v1.1, clause 4.3
+REHEARSAL_TOKENS: Final = 32
 DEFAULT_PROMPT_TOKENS: Final = 10  # what the published measurements used
 
 
@@ -248,6 +249,16 @@ class Plan(Record):
             for pair in _pairs(choice, arms):
                 pairs[pair] = None
         return tuple(Contrast(arm=a, against=b) for a, b in pairs)
+
+    def rehearsed(self) -> Plan:
+        """The same arms, made small enough for a CPU: one block, 32 tokens, one text window."""
+        data = self.model_dump(mode="json")
+        data["protocol"] |= {"mode": Mode.REHEARSAL, "iterations": 1, "blocks": 1, "sessions": 1}
+        data["protocol"]["warmup"] |= {"min_passes": 1, "max_passes": 1, "output_tokens": 2}
+        for workload in data["workloads"]:
+            workload["output_tokens"] = min(workload["output_tokens"], REHEARSAL_TOKENS)
+        data["quality"]["max_windows"] = 1
+        return Plan.model_validate_json(json.dumps(data))
 
     def public(self) -> Plan:
         """The plan without the host's paths: what the journal may hold."""

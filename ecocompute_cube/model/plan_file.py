@@ -90,7 +90,7 @@ def _load_yaml(path: Path) -> dict[str, object]:
 
 
 def _parse_yaml(text: str, name: str) -> dict[str, object]:
-    import yaml  # noqa: PLC0415 (only the commands that read a plan pay for it)
+    import yaml
 
     class StrictLoader(yaml.SafeLoader):
         """YAML 1.1 safe loader that refuses a key given twice."""

@@ -1,0 +1,87 @@
+"""One window's energy from its readings, with the bound that the readings allow.
+
+With the counter's value C at ``opening``, ``closing``, ``next`` and ``after next``, the idle power
+p just before the work, the work's start s and end e:
+
+    delay   = p · (s − opening)                      drawn before the work began
+    average = (C_closing − C_opening − delay) / (t_closing − s)
+    energy  = C_closing − C_opening − delay + tail   tail = average · (e − t_closing)
+
+where t_closing is the tick that ``closing`` shows, one tick before ``next``; the tail is kept
+between 0 and C_next − C_closing. The bound holds for a counter that lags by up to one tick:
+
+    low  = C_closing    − C_opening − delay − p·tick − call·P
+    high = C_after next − C_opening − delay          + call·P
+
+call is the time the readings at both ends took, P the highest power that may have flowed in it.
+The gain of the board's sensor is not in this bound; nobody can know it without another meter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ecocompute_cube.model.base import Absent
+from ecocompute_cube.units import Joule, Second, Watt, joules, seconds
+
+if TYPE_CHECKING:
+    from ecocompute_cube.model.journal import CounterBracket, CounterReading, Span, Tick
+
+
+class WindowEnergy(NamedTuple):
+    """Energy of the work in one window, and what the readings bound it by."""
+
+    energy: Joule
+    low: Joule
+    high: Joule
+    idle: Watt  #: just before the work, with the model loaded
+
+
+def counter_energy(
+    bracket: CounterBracket, work: Span, tick: Tick, highest: Watt
+) -> WindowEnergy | Absent:
+    """Energy by the counter; ``highest`` bounds what may flow while a reading is taken.
+
+    A reason when the readings cannot be of one running counter, or too few ticks fit the work.
+    """
+    wrong = _impossible(bracket)
+    if wrong is not None:
+        return wrong
+    period = Second(tick.median_ms / 1e3)
+    idle = _power(bracket.previous, bracket.opening)
+    delay = idle * seconds(work.start_ns - bracket.opening.before_ns)
+    gross = _between(bracket.opening, bracket.closing) - delay
+    shown = seconds(bracket.next.before_ns - work.start_ns) - period  # until the tick of closing
+    if shown <= 0 or gross <= 0:
+        return Absent(reason="below_resolution: the work is shorter than the counter's tick")
+    left = max(0.0, seconds(work.end_ns - bracket.next.before_ns) + period)
+    tail = min(gross / shown * left, _between(bracket.closing, bracket.next))
+    slack = highest * (_call_s(bracket.opening) + _call_s(bracket.closing))
+    return WindowEnergy(
+        energy=Joule(gross + tail),
+        low=Joule(gross - idle * period - slack),
+        high=Joule(_between(bracket.opening, bracket.after_next) - delay + slack),
+        idle=Watt(idle),
+    )
+
+
+def _impossible(bracket: CounterBracket) -> Absent | None:
+    steps = (bracket.previous, bracket.opening, bracket.closing, bracket.next, bracket.after_next)
+    values = [reading.energy_mj for reading in steps]
+    if values != sorted(values):
+        return Absent(reason="counter_reset: the energy counter went backwards in the window")
+    if bracket.closing.energy_mj == bracket.opening.energy_mj:
+        return Absent(reason="below_resolution: the counter did not move during the work")
+    return None
+
+
+def _between(a: CounterReading, b: CounterReading) -> float:
+    return joules(b.energy_mj - a.energy_mj)
+
+
+def _power(a: CounterReading, b: CounterReading) -> float:
+    return _between(a, b) / seconds(b.before_ns - a.before_ns)
+
+
+def _call_s(reading: CounterReading) -> float:
+    return seconds(reading.after_ns - reading.before_ns)

@@ -1,0 +1,158 @@
+"""A journal's facts, sorted by what they are about. Only windows of complete blocks count."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ecocompute_cube.analysis.energy import WindowEnergy, counter_energy
+from ecocompute_cube.analysis.gates import Judged
+from ecocompute_cube.analysis.traces import Trace, integrate, rate_hz
+from ecocompute_cube.errors import JournalBroken
+from ecocompute_cube.model.base import Absent, present
+from ecocompute_cube.model.journal import (
+    ArmReady,
+    BlockClosed,
+    Fact,
+    PowerKind,
+    QualityScored,
+    QualitySkipped,
+    Refused,
+    Resumed,
+    RunOpened,
+    SessionOpened,
+    TraceLost,
+    TraceStored,
+    Warmed,
+    WindowMeasured,
+)
+from ecocompute_cube.units import Joule, Watt, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ecocompute_cube.model.journal import Span
+    from ecocompute_cube.model.plan import Arm
+
+F = TypeVar("F")
+
+#: Seconds by which the edges of a trace's integral may be off, by what was sampled: a reading
+#: stands for the last 0.1 s (field 186) or the last second (185, power usage); nvml.h, our probe.
+_EDGE_S = {PowerKind.INSTANT: 0.1, PowerKind.AVERAGE: 1.0, PowerKind.USAGE: 1.0}
+
+Visit = tuple[str, int, int, int]  #: arm, session, group, block
+
+
+class Evidence(NamedTuple):
+    """What happened, by subject."""
+
+    run: RunOpened
+    sessions: tuple[SessionOpened, ...]
+    visits: int
+    ready: dict[str, tuple[ArmReady, ...]]
+    windows: dict[str, tuple[WindowMeasured, ...]]
+    warmed: dict[Visit, Warmed]
+    quality: dict[str, QualityScored | QualitySkipped]
+    refused: dict[str, tuple[Refused, ...]]
+    traces: dict[Visit, TraceStored | TraceLost]
+
+    def arms(self) -> tuple[Arm, ...]:
+        """Every arm of the plan."""
+        return self.run.plan.expanded()
+
+
+def evidence(facts: tuple[Fact, ...]) -> Evidence:
+    """Sort a journal's facts.
+
+    Raises JournalBroken for a journal whose first fact is not the run.
+    """
+    run = facts[0] if facts else None
+    if not isinstance(run, RunOpened):
+        raise JournalBroken(
+            "The journal does not begin with its run.", "Restore the original file."
+        )
+    complete = {(f.session, f.group, f.block) for f in _of(facts, BlockClosed) if f.complete}
+    windows = [f for f in _of(facts, WindowMeasured) if (f.session, f.group, f.block) in complete]
+    scored = [f for f in facts if isinstance(f, QualityScored | QualitySkipped)]
+    kept = [f for f in facts if isinstance(f, TraceStored | TraceLost)]
+    return Evidence(
+        run=run,
+        sessions=tuple(_of(facts, SessionOpened)),
+        visits=1 + len(_of(facts, Resumed)),
+        ready=_by_arm(_of(facts, ArmReady), lambda fact: fact.arm),
+        windows=_by_arm(windows, lambda fact: fact.arm),
+        warmed={(f.arm, f.session, f.group, f.block): f for f in _of(facts, Warmed)},
+        quality={f.arm: f for f in reversed(scored)},
+        refused=_by_arm(_of(facts, Refused), lambda fact: fact.arm),
+        traces={(f.arm, f.session, f.group, f.block): f for f in kept},
+    )
+
+
+def _of(facts: Iterable[Fact], kind: type[F]) -> list[F]:
+    return [fact for fact in facts if isinstance(fact, kind)]
+
+
+def _by_arm(facts: Iterable[F], arm: Callable[[F], str]) -> dict[str, tuple[F, ...]]:
+    sorted_: dict[str, list[F]] = defaultdict(list)
+    for fact in facts:
+        sorted_[arm(fact)].append(fact)
+    return {name: tuple(found) for name, found in sorted_.items()}
+
+
+def visit_of(window: WindowMeasured) -> Visit:
+    """The visit a window belongs to."""
+    return window.arm, window.session, window.group, window.block
+
+
+def judged_windows(
+    known: Evidence, arm: Arm, traces: Callable[[Visit], Trace | Absent]
+) -> tuple[Judged, ...]:
+    """Each counted window of an arm with its energy and what stands beside it."""
+    return tuple(
+        _judged(known, arm, window, traces(visit_of(window)))
+        for window in known.windows.get(arm.id, ())
+    )
+
+
+def _judged(known: Evidence, arm: Arm, window: WindowMeasured, trace: Trace | Absent) -> Judged:
+    session = next(s for s in known.sessions if s.session == window.session)
+    board = session.board
+    limit = board.power_limit_w if present(board) else board
+    integral = integrate(trace, window.work) if present(trace) else trace
+    energy, source = _energy(session, window, trace, integral, limit)
+    return Judged(
+        fact=window,
+        warmed=known.warmed.get(visit_of(window)),
+        workload=arm.workload,
+        energy=energy,
+        source=source,
+        integral=integral,
+        rate_hz=rate_hz(trace.t_ns, window.work) if present(trace) else trace,
+        power_limit_w=limit,
+    )
+
+
+def _energy(
+    session: SessionOpened,
+    window: WindowMeasured,
+    trace: Trace | Absent,
+    integral: Joule | Absent,
+    limit: float | Absent,
+) -> tuple[WindowEnergy | Absent, PowerKind]:
+    peaks = [*(trace.power_w if present(trace) else ()), *([limit] if present(limit) else ())]
+    if present(window.counter) and present(session.tick):
+        mean = (window.counter.closing.energy_mj - window.counter.opening.energy_mj) / 1e3
+        highest = max(peaks, default=2 * abs(mean) / _length(window.work))
+        energy = counter_energy(window.counter, window.work, session.tick, Watt(highest))
+        return energy, PowerKind.COUNTER
+    kind = session.board.power if present(session.board) else PowerKind.NONE
+    if not present(integral) or kind not in _EDGE_S:
+        reason = window.counter.reason if isinstance(window.counter, Absent) else "no tick"
+        return Absent(reason=reason), PowerKind.NONE
+    slack = _EDGE_S[kind] * max(peaks)
+    low, high = Joule(integral - slack), Joule(integral + slack)
+    return WindowEnergy(integral, low, high, Watt(0.0)), kind
+
+
+def _length(span: Span) -> float:
+    return max(seconds(span.end_ns - span.start_ns), 1e-9)

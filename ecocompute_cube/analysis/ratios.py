@@ -1,0 +1,85 @@
+"""Paired ratios over replicates, their interval, and the verdict.
+
+The replicate is the block while there is one session, the session (the mean of its blocks' log
+ratios) once there are several; never the iteration. The interval is Student's t on log ratios.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING, NamedTuple
+
+from scipy import special
+
+from ecocompute_cube.model.base import Absent, present
+from ecocompute_cube.model.claims import Interval, Unit, Verdict
+from ecocompute_cube.units import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: One value a (session, block).
+Blocks = "Mapping[tuple[int, int], float]"
+
+
+class Replicates(NamedTuple):
+    """Independent values, and what each of them is."""
+
+    values: tuple[float, ...]
+    unit: Unit
+
+
+def replicates(by_block: Mapping[tuple[int, int], float]) -> Replicates:
+    """Blocks of a single session as they are; of several sessions, each session's mean."""
+    sessions = sorted({session for session, _ in by_block})
+    if len(sessions) <= 1:
+        return Replicates(tuple(by_block[key] for key in sorted(by_block)), "blocks")
+    means = tuple(
+        statistics.fmean(value for (session, _), value in by_block.items() if session == wanted)
+        for wanted in sessions
+    )
+    return Replicates(means, "sessions")
+
+
+def paired_log_ratios(
+    arm: Mapping[tuple[int, int], float], against: Mapping[tuple[int, int], float]
+) -> dict[tuple[int, int], float]:
+    """log(arm / against) for every block that holds both."""
+    return {key: math.log(arm[key] / against[key]) for key in sorted(arm.keys() & against.keys())}
+
+
+def t_interval(values: Sequence[float], confidence: float, unit: Unit) -> Interval | Absent:
+    """Interval of the mean: mean ± t·s/√n. A reason for fewer than two values."""
+    n = len(values)
+    if n < 2:  # noqa: PLR2004 (a spread needs two)
+        return Absent(reason=f"{n} of the {unit}: a spread needs at least two")
+    quantile = float(special.stdtrit(n - 1, 0.5 + confidence / 2))
+    half = quantile * statistics.stdev(values) / math.sqrt(n)
+    mean = statistics.fmean(values)
+    return Interval(low=mean - half, high=mean + half, confidence=confidence, n=n, unit=unit)
+
+
+def as_percent(interval: Interval | Absent) -> Interval | Absent:
+    """An interval of log ratios as changes in percent."""
+    if not present(interval):
+        return interval
+    return interval.model_copy(
+        update={
+            "low": percent(math.exp(interval.low)),
+            "high": percent(math.exp(interval.high)),
+        }
+    )
+
+
+def verdict(interval_pct: Interval | Absent, threshold_pct: float) -> Verdict:
+    """Where the whole interval lies: below −τ, above +τ, within ±τ, or in none of them."""
+    if not present(interval_pct):
+        return Verdict.INCONCLUSIVE
+    if interval_pct.high < -threshold_pct:
+        return Verdict.LOWER
+    if interval_pct.low > threshold_pct:
+        return Verdict.HIGHER
+    if -threshold_pct <= interval_pct.low and interval_pct.high <= threshold_pct:
+        return Verdict.SAME
+    return Verdict.INCONCLUSIVE

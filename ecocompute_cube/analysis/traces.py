@@ -1,0 +1,85 @@
+"""Reading a side sampler's trace and integrating power over a span."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ecocompute_cube.model.base import Absent, sha256_hex
+from ecocompute_cube.units import Joule, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ecocompute_cube.model.journal import Span, TraceStored
+
+_LONGEST_GAP_S: Final = 0.5  # five refreshes of the slowest sensor seen (peers.md NV-GIL)
+
+
+class Trace(NamedTuple):
+    """Samples with a power reading, in time order; temperatures where they were taken."""
+
+    t_ns: tuple[int, ...]
+    power_w: tuple[float, ...]
+    temperature_c: tuple[tuple[int, float], ...]
+
+
+def read_trace(folder: Path, stored: TraceStored) -> Trace | Absent:
+    """The trace file beside a journal, if it is there and is the one that was stored."""
+    try:
+        packed = (folder / stored.file).read_bytes()
+    except OSError as error:
+        return Absent(reason=f"the trace file cannot be read ({error.strerror})")
+    if sha256_hex(packed) != stored.sha256:
+        return Absent(reason="the trace file is not the one the journal names (sha256 differs)")
+    try:
+        return parse_trace(gzip.decompress(packed).decode("ascii"))
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        return Absent(reason=f"the trace file is damaged ({error})")
+
+
+def parse_trace(text: str) -> Trace:
+    """A trace from CSV text with the sampler's columns. Raises ValueError for a bad number."""
+    rows = [line.split(",") for line in text.splitlines()[1:]]
+    powered = [(int(row[0]), float(row[1])) for row in rows if row[1]]
+    warm = tuple((int(row[0]), float(row[2])) for row in rows if row[2])
+    return Trace(tuple(t for t, _ in powered), tuple(w for _, w in powered), warm)
+
+
+def integrate(trace: Trace, span: Span) -> Joule | Absent:
+    """Energy over ``span`` by trapezoids, power at the edges interpolated between samples.
+
+    A reason when the samples do not cover the span or leave a gap of more than 0.5 s in it.
+    """
+    times = trace.t_ns
+    if not times or times[0] > span.start_ns or times[-1] < span.end_ns:
+        return Absent(reason="the trace does not cover the window")
+    inside = [n for n, t in enumerate(times) if span.start_ns < t < span.end_ns]
+    knots = [(span.start_ns, _power_at(trace, span.start_ns))]
+    knots += [(times[n], trace.power_w[n]) for n in inside]
+    knots.append((span.end_ns, _power_at(trace, span.end_ns)))
+    gap = max(seconds(b[0] - a[0]) for a, b in pairwise(knots))
+    if gap > _LONGEST_GAP_S:
+        return Absent(reason=f"the trace has a gap of {gap:.2f} s in the window")
+    return Joule(sum(seconds(b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(knots)))
+
+
+def _power_at(trace: Trace, at_ns: int) -> float:
+    after = next(n for n, t in enumerate(trace.t_ns) if t >= at_ns)
+    before = max(after - 1, 0)
+    t0, t1 = trace.t_ns[before], trace.t_ns[after]
+    if t1 == t0:
+        return trace.power_w[after]
+    share = (at_ns - t0) / (t1 - t0)
+    return trace.power_w[before] + share * (trace.power_w[after] - trace.power_w[before])
+
+
+def rate_hz(times: Sequence[int], span: Span) -> float | Absent:
+    """Samples a second within ``span``."""
+    inside = [t for t in times if span.start_ns <= t <= span.end_ns]
+    if len(inside) < 2:  # noqa: PLR2004 (a rate needs two)
+        return Absent(reason="fewer than two samples in the window")
+    return (len(inside) - 1) / seconds(inside[-1] - inside[0])

@@ -1,0 +1,1 @@
+"""Runtimes that load an arm and decode with it."""

@@ -1,0 +1,61 @@
+"""The seam between the measuring code and a runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ecocompute_cube.model.journal import Certificate, LedgerRow
+    from ecocompute_cube.model.manifest import Manifest
+    from ecocompute_cube.model.plan import Arm
+
+
+class Ledger(NamedTuple):
+    """What a window produced, counted from the ids that came back."""
+
+    rows: tuple[LedgerRow, ...]
+    output_sha256: str
+
+
+class Scores(NamedTuple):
+    """Teacher-forced scores of a text: summed negative log-likelihood (nats) and count a window."""
+
+    nll: tuple[float, ...]
+    scored_tokens: tuple[int, ...]
+
+
+class Session(Protocol):
+    """One arm, loaded and ready to work. Raises ArmFailed when the arm cannot go on."""
+
+    def certificate(self) -> Certificate:
+        """What is really loaded."""
+
+    def prepare(self, text: str, iterations: int) -> str:
+        """Cut prompts for ``iterations`` generations from ``text``; their SHA-256."""
+
+    def generate(self, iteration: int, output_tokens: int) -> object:
+        """One greedy generation of exactly ``output_tokens`` a row; the ids, not looked at.
+
+        ``iteration`` counts from zero; prompts repeat when there are fewer of them.
+        """
+
+    def sync(self) -> None:
+        """Wait until the board has finished everything asked of it."""
+
+    def ledger(self, outputs: list[object]) -> Ledger:
+        """Count the ids of these generations, row by row."""
+
+    def score(self, text: str, window_tokens: int, max_windows: int | None) -> Scores:
+        """Perplexity scores over non-overlapping windows of ``text``, no special tokens."""
+
+    def close(self) -> None:
+        """Free the model."""
+
+
+class InferenceBackend(Protocol):
+    """A runtime: turns an arm and a model folder into a session."""
+
+    def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
+        """Load the model as the arm says. Raises ArmFailed if this host cannot."""

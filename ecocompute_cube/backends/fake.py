@@ -1,0 +1,100 @@
+"""A runtime without a model: it takes known time and known power on a scripted board."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ecocompute_cube.backends.base import Ledger, Scores, Session
+from ecocompute_cube.backends.prompts import byte_ids, cut_prompts, ids_sha256
+from ecocompute_cube.errors import ArmFailed
+from ecocompute_cube.model.base import Absent, sha256_hex
+from ecocompute_cube.model.journal import Certificate, LedgerRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from ecocompute_cube.model.manifest import Manifest
+    from ecocompute_cube.model.plan import Arm
+
+
+class FakeBackend:
+    """Each precision draws ``power_w`` for ``token_s`` a step; both are the known truth."""
+
+    def __init__(
+        self,
+        work: Callable[[float, float], None],
+        costs: Mapping[str, tuple[float, float]],
+        failures: Mapping[str, ArmFailed] | None = None,
+    ) -> None:
+        self._work = work
+        self._costs = costs
+        self._failures = failures or {}
+
+    def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
+        """A session, or the failure scripted for this precision."""
+        del manifest, folder
+        if arm.precision in self._failures:
+            raise self._failures[arm.precision]
+        token_s, power_w = self._costs[arm.precision]
+        return FakeSession(arm, self._work, token_s, power_w)
+
+
+class FakeSession:
+    """Pretends to decode."""
+
+    def __init__(
+        self, arm: Arm, work: Callable[[float, float], None], token_s: float, power_w: float
+    ) -> None:
+        self._arm = arm
+        self._work = work
+        self._token_s = token_s
+        self._power_w = power_w
+
+    def certificate(self) -> Certificate:
+        """As named: there is nothing to be wrong about."""
+        return Certificate(
+            linear_weights={self._arm.precision: 1_000},
+            share_as_named=1.0,
+            other_weights={},
+            compute_dtype="float16",
+            settings={},
+            weight_bytes=2_000,
+            devices=("scripted",),
+            allocated_bytes=Absent(reason="not on a board"),
+            torch_cuda=Absent(reason="no torch"),
+            kernels="none",
+        )
+
+    def prepare(self, text: str, iterations: int) -> str:
+        """Cut prompts as a real session does."""
+        return ids_sha256(cut_prompts(byte_ids(text), self._arm.workload, iterations))
+
+    def generate(self, iteration: int, output_tokens: int) -> object:
+        """Take the scripted time and power; the output is its own length."""
+        del iteration
+        self._work(output_tokens * self._token_s, self._power_w)
+        return output_tokens
+
+    def sync(self) -> None:
+        """Nothing is asynchronous here."""
+
+    def ledger(self, outputs: list[object]) -> Ledger:
+        """All rows run to their length."""
+        workload = self._arm.workload
+        rows = LedgerRow(
+            rows=len(outputs) * workload.batch,
+            prompt_tokens=workload.prompt_tokens,
+            padding_tokens=0,
+            output_tokens=workload.output_tokens,
+            stop="length",
+        )
+        return Ledger((rows,), sha256_hex(repr(outputs).encode()))
+
+    def score(self, text: str, window_tokens: int, max_windows: int | None) -> Scores:
+        """Two nats a byte."""
+        count = min(len(text), window_tokens * (max_windows or 1)) - 1
+        return Scores((2.0 * count,), (count,))
+
+    def close(self) -> None:
+        """Nothing to free."""

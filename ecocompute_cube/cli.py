@@ -1,0 +1,285 @@
+"""The ``ecocompute`` command: thin doors, each importing what it needs only when it is opened."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from ecocompute_cube import __version__
+from ecocompute_cube.errors import EcoError, MeasurementInvalid, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
+
+    from ecocompute_cube.model.report import Report
+
+    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_PLAN: Final = Path("workspace/config/default.yaml")
+_MODELS: Final = Path("workspace/models")
+_RESULTS: Final = Path("workspace/results")
+_REPORT: Final = Path("workspace/report")
+
+_PROFILES: Final = ("v1.1-core", "dataset-eligible")
+
+_EPILOG: Final = """\
+exit status: 0 done; 1 checked and found wanting; 2 usage or bad input; 3 no usable GPU or power
+reading; 4 model missing or corrupt; 5 measured but invalid; 6 document fails its schema; 7 disk or
+output folder; 130 interrupted. Options may be written with _ or -.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse with our manners: --some-option is --some_option, mistakes are UsageErrors."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[0].upper()}{message[1:]}.", f"See: {self.prog} --help.")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status."""
+    try:
+        given = _underscored(sys.argv[1:] if arguments is None else arguments)
+        options = _parser().parse_args(given)
+        command: Callable[[argparse.Namespace], int] = options.command
+        return command(options)
+    except EcoError as error:
+        sys.stderr.write(f"error: {error.cause}\n{error.fix}\n")
+        return error.exit_status
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped\n")
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the exit does not complain again
+        return 0
+
+
+def _underscored(arguments: Sequence[str]) -> list[str]:
+    return [_option(each) if each.startswith("--") else each for each in arguments]
+
+
+def _option(text: str) -> str:
+    name, equals, value = text.partition("=")
+    return f"--{name[2:].replace('-', '_')}{equals}{value}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="ecocompute",
+        description="Does quantizing a language model save energy on this GPU, by how much, and at "
+        "what cost in quality?",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"ecocompute {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for add in (_add_run, _add_download, _add_measure, _add_report, _add_plan, _add_validate):
+        add(commands)
+    return parser
+
+
+def _add(
+    commands: Commands,
+    name: str,
+    what: str,
+    command: Callable[[argparse.Namespace], int],
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=what, description=what, allow_abbrev=False)
+    parser.set_defaults(command=command)
+    return parser
+
+
+def _folder(parser: argparse.ArgumentParser, name: str, default: Path, what: str) -> None:
+    parser.add_argument(
+        name, type=Path, default=default, metavar="DIR", help=f"{what} (default {default})"
+    )
+
+
+def _plan_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--parameters_file",
+        type=Path,
+        default=_PLAN,
+        metavar="FILE",
+        help=f"the plan, in YAML (default {_PLAN})",
+    )
+
+
+def _measuring(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--rehearse", action="store_true", help="decode on the CPU; measure no energy"
+    )
+    parser.add_argument(
+        "--max_minutes",
+        type=_minutes,
+        metavar="M",
+        help="start no block that would not end in time; run again to go on",
+    )
+
+
+def _minutes(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of minutes")
+    return value
+
+
+def _add_run(commands: Commands) -> None:
+    parser = _add(
+        commands, "run", "download, measure and report; a rehearsal where there is no GPU", _run
+    )
+    _plan_file(parser)
+    _folder(parser, "--models_dir", _MODELS, "models")
+    _folder(parser, "--output_dir", _RESULTS, "results")
+    _folder(parser, "--report_dir", _REPORT, "pages")
+    _measuring(parser)
+
+
+def _add_download(commands: Commands) -> None:
+    parser = _add(commands, "download", "fetch or build the models a plan names", _download)
+    _plan_file(parser)
+    _folder(parser, "--models_dir", _MODELS, "where models go")
+
+
+def _add_measure(commands: Commands) -> None:
+    parser = _add(
+        commands, "measure", "measure a plan, or go on with an unfinished run of it", _measure
+    )
+    _plan_file(parser)
+    _folder(parser, "--models_dir", _MODELS, "models, as download left them")
+    _folder(parser, "--output_dir", _RESULTS, "where runs go, a folder each")
+    _measuring(parser)
+
+
+def _add_report(commands: Commands) -> None:
+    parser = _add(commands, "report", "make the pages from every journal in a folder", _report)
+    _folder(parser, "--results_dir", _RESULTS, "a run's folder or one that holds runs")
+    _folder(parser, "--report_dir", _REPORT, "where pages go")
+
+
+def _add_plan(commands: Commands) -> None:
+    parser = _add(
+        commands, "plan", "print arms, order, minutes, memory and disk; load nothing", _plan
+    )
+    parser.add_argument("file", type=Path, nargs="?", default=_PLAN, help=f"default {_PLAN}")
+    _folder(parser, "--models_dir", _MODELS, "models, for their sizes")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def _add_validate(commands: Commands) -> None:
+    parser = _add(
+        commands, "validate", "check energy.json files, ours or published, without a GPU", _validate
+    )
+    parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="files or folders")
+    parser.add_argument("--profile", choices=_PROFILES, default=_PROFILES[0])
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def _download(options: argparse.Namespace) -> int:
+    from ecocompute_cube.download import download
+    from ecocompute_cube.model.plan_file import read_plan
+
+    download(read_plan(options.parameters_file), options.models_dir, _say)
+    return 0
+
+
+def _measure(options: argparse.Namespace) -> int:
+    from ecocompute_cube.report.text import as_text
+
+    report = _measured(options)
+    sys.stdout.write("\n" + as_text(report))
+    _refuse_empty(report)
+    return 0
+
+
+def _measured(options: argparse.Namespace) -> Report:
+    from ecocompute_cube.measure import Request, measure, real_equipment
+    from ecocompute_cube.model.plan_file import read_plan
+    from ecocompute_cube.report.write import write_energy
+
+    request = Request(
+        plan=read_plan(options.parameters_file),
+        models_dir=options.models_dir,
+        output_dir=options.output_dir,
+        rehearse=options.rehearse,
+        max_minutes=options.max_minutes,
+    )
+    return write_energy(measure(request, real_equipment, _say))
+
+
+def _refuse_empty(report: Report) -> None:
+    from ecocompute_cube.model.base import present
+
+    if report.rehearsal or any(present(arm.energy) for arm in report.arms):
+        return
+    causes = [f.cause for f in report.findings if f.effect == "invalid"] or [
+        "No block was finished."
+    ]
+    raise MeasurementInvalid(
+        f"No arm gave a valid number: {causes[0]}", "The findings above say what to do."
+    )
+
+
+def _report(options: argparse.Namespace) -> int:
+    from ecocompute_cube.report.text import as_text
+    from ecocompute_cube.report.write import write_report
+
+    written = write_report(options.results_dir, options.report_dir, _say)
+    for trouble in written.unreadable:
+        _say(f"not read: {trouble}")
+    sys.stdout.write("\n".join(as_text(report) for report in written.reports))
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from ecocompute_cube.device.presence import driver_present
+
+    if not options.rehearse and not driver_present():
+        _say("No NVIDIA driver on this machine: this is a rehearsal, no energy will be measured.")
+        options.rehearse = True
+    options.results_dir = options.output_dir
+    _download(options)
+    report = _measured(options)
+    _report(options)
+    _refuse_empty(report)
+    return 0
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from ecocompute_cube.forecast import forecast
+    from ecocompute_cube.model.plan_file import read_plan
+
+    told = forecast(read_plan(options.file), options.models_dir)
+    sys.stdout.write(json.dumps(told.as_json(), indent=1) + "\n" if options.json else told.text())
+    return 0
+
+
+def _validate(options: argparse.Namespace) -> int:
+    from ecocompute_cube.analysis.protocol import Profile
+    from ecocompute_cube.report.write import recompute
+    from ecocompute_cube.validate import (
+        as_json,
+        as_text,
+        exit_status,
+        validate_paths,
+    )
+
+    profile = Profile(options.profile)
+    checked = validate_paths(options.paths, profile, recompute)
+    sys.stdout.write((as_json if options.json else as_text)(checked, profile))
+    return exit_status(checked, profile)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

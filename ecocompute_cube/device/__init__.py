@@ -1,0 +1,1 @@
+"""Boards and clocks: what can be read, and from where."""

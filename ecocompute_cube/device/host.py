@@ -1,0 +1,88 @@
+"""Facts about the machine around the board. No host name, no user name, no path, no serial."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+from typing import Final
+
+from ecocompute_cube.model.base import Absent, MaybeInt, MaybeStr, sha256_hex
+from ecocompute_cube.model.journal import Host
+
+#: Packages whose versions decide what was measured.
+_PACKAGES: Final = (
+    "torch",
+    "transformers",
+    "bitsandbytes",
+    "accelerate",
+    "safetensors",
+    "tokenizers",
+    "numpy",
+    "nvidia-ml-py",
+)
+
+
+def host_facts(root: Path = Path("/")) -> Host:
+    """What /proc and /sys below ``root`` say of this machine."""
+    return Host(
+        platform=platform.platform(),
+        cpu=_cpu(root),
+        cores=len(os.sched_getaffinity(0)),
+        memory_mib=_memory(root),
+        boot_sha256=_boot(root),
+        container=_container(root),
+    )
+
+
+def package_versions() -> dict[str, str]:
+    """Installed versions of the packages that matter; missing ones are left out."""
+    found: dict[str, str] = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _read(path: Path) -> str | Absent:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        return Absent(reason=f"/{path.name}: {error.strerror or 'unreadable'}")
+
+
+def _cpu(root: Path) -> MaybeStr:
+    text = _read(root / "proc/cpuinfo")
+    if isinstance(text, Absent):
+        return text
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            return value.strip()
+    return Absent(reason="/proc/cpuinfo names no model")
+
+
+def _memory(root: Path) -> MaybeInt:
+    text = _read(root / "proc/meminfo")
+    if isinstance(text, Absent):
+        return text
+    for line in text.splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) // 1024
+    return Absent(reason="/proc/meminfo has no total")
+
+
+def _boot(root: Path) -> str | Absent:
+    text = _read(root / "proc/sys/kernel/random/boot_id")
+    return text if isinstance(text, Absent) else sha256_hex(text.strip().encode())
+
+
+def _container(root: Path) -> MaybeStr:
+    if (root / ".dockerenv").exists():
+        return "docker"
+    if (root / "run/.containerenv").exists():
+        return "podman"
+    return Absent(reason="no sign of a container")

@@ -1,0 +1,1 @@
+"""Walks the schedule, measures the windows, writes the journal; decides nothing."""

@@ -1,0 +1,102 @@
+"""How long, how much memory, how much disk: rough, and said to be so, before anything loads."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ecocompute_cube.backends.precision import RECIPES
+from ecocompute_cube.engine.schedule import groups
+from ecocompute_cube.model.plan import PROTOCOL_ITERATIONS, Mode, Precision
+from ecocompute_cube.units import Second
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ecocompute_cube.model.plan import Arm, Plan
+
+#: Decoder layers a second that one host drives at batch 1, eager (our probe: one H200, 16 cores of
+#: a Sapphire Rapids class Xeon). The host decides, not the board; another host may be half or
+#: twice as fast.
+_LAYERS_PER_S: Final = {Precision.FP16: 1150.0, Precision.NF4: 1080.0, Precision.INT8: 240.0}
+_LOAD_S: Final = 12.0  # importing torch and transformers, on the same host
+_LOAD_BYTES_PER_S: Final = 1e9
+_SCORE_S: Final = 4.0
+_READING_S: Final = 0.6  # ticks around a window
+_CONTEXT_BYTES: Final = 0.7e9  # a CUDA context with torch's kernels, on the same board
+_SPARE: Final = 1.2  # allocator slack
+_TRACE_BYTES_PER_S: Final = 120  # 20 samples a second, compressed
+_JOURNAL_BYTES: Final = 20_000  # a visit's lines
+
+
+class Size(NamedTuple):
+    """What a prediction needs to know of a model."""
+
+    parameters: int
+    layers: int
+    hidden: int
+    vocabulary: int
+
+
+class Prediction(NamedTuple):
+    """Rough figures for a plan."""
+
+    arm_s: dict[str, Second]  #: one visit of each arm, model loaded
+    load_s: dict[str, Second]
+    memory_bytes: dict[str, int]  #: on the board, each arm
+    disk_bytes: int
+    first_block_s: Second  #: the longest block with loading
+    total_s: Second
+
+    @property
+    def together_bytes(self) -> int:
+        """Memory of all arms side by side."""
+        return sum(self.memory_bytes.values())
+
+
+def predict(plan: Plan, sizes: Mapping[str, Size]) -> Prediction:
+    """Figures for ``plan``, given each model's size by its reference."""
+    arms = {arm.id: arm for arm in plan.expanded()}
+    visit = {name: _visit_s(plan, arm, sizes[arm.model]) for name, arm in arms.items()}
+    load = {name: _load_s(arm, sizes[arm.model]) for name, arm in arms.items()}
+    once = sum(load.values()) + (len(arms) * _SCORE_S if plan.quality.enabled else 0)
+    rounds = plan.protocol.blocks * plan.protocol.sessions
+    work = rounds * sum(visit.values())
+    return Prediction(
+        arm_s=visit,
+        load_s=load,
+        memory_bytes={name: _memory(arm, sizes[arm.model]) for name, arm in arms.items()},
+        disk_bytes=int(_TRACE_BYTES_PER_S * (work + once) + rounds * len(arms) * _JOURNAL_BYTES),
+        first_block_s=Second(
+            max(sum(visit[a] + load[a] + _SCORE_S for a in group) for group in groups(plan))
+        ),
+        total_s=Second(work + plan.protocol.sessions * once),
+    )
+
+
+def _rate(arm: Arm, size: Size) -> float:
+    return _LAYERS_PER_S[arm.precision] / size.layers
+
+
+def _visit_s(plan: Plan, arm: Arm, size: Size) -> Second:
+    protocol = plan.protocol
+    generation = arm.workload.output_tokens / _rate(arm, size)
+    count = protocol.iterations or PROTOCOL_ITERATIONS
+    if protocol.iterations is None and protocol.mode is Mode.PRECISE:
+        count = math.ceil(protocol.window_s / generation)
+    passes = protocol.warmup.min_passes + 1
+    warm = passes * min(protocol.warmup.output_tokens, arm.workload.output_tokens)
+    return Second(count * generation + warm / _rate(arm, size) + _READING_S + protocol.cooldown_s)
+
+
+def _load_s(arm: Arm, size: Size) -> Second:
+    del arm  # every precision reads the same FP16 files
+    return Second(_LOAD_S + 2 * size.parameters / _LOAD_BYTES_PER_S)
+
+
+def _memory(arm: Arm, size: Size) -> int:
+    embedding = size.vocabulary * size.hidden
+    linear = max(size.parameters - embedding, 0)
+    weights = 2 * embedding + linear * RECIPES[arm.precision].weight_bits / 8
+    cache = 4 * arm.workload.batch * arm.workload.context_tokens * size.layers * size.hidden
+    return int(_SPARE * (weights + cache) + _CONTEXT_BYTES)

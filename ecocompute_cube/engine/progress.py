@@ -1,0 +1,101 @@
+"""What a journal says is done, and so what is left. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from ecocompute_cube.engine.schedule import Block, block_order, groups
+from ecocompute_cube.model.base import present
+from ecocompute_cube.model.journal import (
+    BlockClosed,
+    BlockOpened,
+    QualityScored,
+    QualitySkipped,
+    Refused,
+    SessionOpened,
+    TraceStored,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ecocompute_cube.model.journal import Fact
+    from ecocompute_cube.model.plan import Plan
+
+
+class Progress(NamedTuple):
+    """The state of a run, as far as its journal tells."""
+
+    sessions: tuple[SessionOpened, ...]
+    complete: frozenset[tuple[int, int, int]]  #: (session, group, block)
+    opened: frozenset[tuple[int, int, int]]
+    refused: frozenset[tuple[int, str]]  #: (session, arm)
+    scored: frozenset[tuple[int, str]]
+    traces: int
+
+
+def progress(facts: Iterable[Fact]) -> Progress:
+    """Read a journal's facts."""
+    known = tuple(facts)
+    return Progress(
+        sessions=tuple(fact for fact in known if isinstance(fact, SessionOpened)),
+        complete=frozenset(
+            (f.session, f.group, f.block)
+            for f in known
+            if isinstance(f, BlockClosed) and f.complete
+        ),
+        opened=frozenset(
+            (f.session, f.group, f.block) for f in known if isinstance(f, BlockOpened)
+        ),
+        refused=frozenset((f.session, f.arm) for f in known if isinstance(f, Refused)),
+        scored=frozenset(
+            (f.session, f.arm) for f in known if isinstance(f, QualityScored | QualitySkipped)
+        ),
+        traces=sum(isinstance(fact, TraceStored) for fact in known),
+    )
+
+
+def same_session(a: SessionOpened, b: SessionOpened) -> bool:
+    """Whether two openings are one session: same board, driver, boot and software."""
+    return _identity(a) == _identity(b)
+
+
+def _identity(opened: SessionOpened) -> tuple[object, ...]:
+    board = opened.board
+    which = (board.uuid_sha256, board.driver) if present(board) else ()
+    return which, opened.host.boot_sha256, opened.python, opened.packages
+
+
+def blocks_left(plan: Plan, done: Progress, session: int) -> Iterator[Block]:
+    """What this session still has to do, round by round over the groups.
+
+    A session holds at most ``plan.protocol.blocks`` complete blocks a group; all sessions together
+    ``blocks × sessions``. A block that was opened and not finished is run again under a new number.
+    """
+    left = [
+        _group_left(plan, done, session, number, arms) for number, arms in enumerate(groups(plan))
+    ]
+    for round_ in range(max(map(len, left), default=0)):
+        for blocks in left:
+            if round_ < len(blocks):
+                yield blocks[round_]
+
+
+def _group_left(
+    plan: Plan, done: Progress, session: int, group: int, arms: tuple[str, ...]
+) -> list[Block]:
+    complete = [key for key in done.complete if key[1] == group]
+    here = sum(key[0] == session for key in complete)
+    wanted = plan.protocol.blocks * plan.protocol.sessions - len(complete)
+    count = max(0, min(wanted, plan.protocol.blocks - here))
+    used = [key[2] for key in done.opened if key[:2] == (session, group)]
+    first = max(used, default=-1) + 1
+    return [block_order(plan, arms, session, group, first + extra) for extra in range(count)]
+
+
+def finished(plan: Plan, done: Progress) -> bool:
+    """Whether every group has all its blocks in enough sessions."""
+    wanted = plan.protocol.blocks * plan.protocol.sessions
+    counts = Counter(group for _, group, _ in done.complete)
+    return all(counts[group] >= wanted for group in range(len(groups(plan))))

@@ -1,0 +1,264 @@
+"""Walks the schedule and writes down what happens. It decides nothing: the plan does."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from ecocompute_cube.engine.orders import Load, Measure, Place, Score, Warm
+from ecocompute_cube.engine.progress import Progress, blocks_left
+from ecocompute_cube.engine.schedule import start_delay
+from ecocompute_cube.engine.traces import FOLDER, store_trace
+from ecocompute_cube.errors import ArmFailed, Interrupted
+from ecocompute_cube.model.base import present
+from ecocompute_cube.model.journal import (
+    ArmReady,
+    BlockClosed,
+    BlockOpened,
+    Refused,
+    RunClosed,
+    WindowMeasured,
+)
+from ecocompute_cube.units import nanoseconds, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from ecocompute_cube.device.base import Clock, Tracer
+    from ecocompute_cube.engine.executor import ArmLink, Executor
+    from ecocompute_cube.engine.orders import Answer, Order
+    from ecocompute_cube.engine.schedule import Block
+    from ecocompute_cube.model.journal import SessionOpened
+    from ecocompute_cube.model.journal_file import JournalWriter
+    from ecocompute_cube.model.manifest import Manifest
+    from ecocompute_cube.model.plan import Arm, Plan
+
+Stage = Literal["load", "certify", "warm", "window", "quality"]
+
+_MARGIN: Final = 1.1  # a block may take a tenth longer than the longest one before it
+_CERTIFY: Final = frozenset({"precision_not_as_named", "wrong_compute_dtype", "offload_detected"})
+
+
+class Rig(NamedTuple):
+    """Everything a run touches; what tests replace."""
+
+    executor: Executor
+    tracer: Tracer | None
+    clock: Clock
+    say: Callable[[str], None]
+    folder: Path  #: of the run
+    models: Mapping[str, tuple[Manifest, Path]]  #: by reference
+    prompt_text: Path
+    quality_text: Path
+    quality_name: str
+
+
+class Runner:
+    """One visit of the program to one journal, within one session."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        rig: Rig,
+        journal: JournalWriter,
+        session: SessionOpened,
+        done: Progress,
+    ) -> None:
+        self._plan = plan
+        self._rig = rig
+        self._journal = journal
+        self._session = session
+        self._done = done
+        self._arms = {arm.id: arm for arm in plan.expanded()}
+        self._links: dict[str, ArmLink] = {}
+        self._refused = {arm for number, arm in done.refused if number == session.session}
+        self._scored = {arm for number, arm in done.scored if number == session.session}
+        self._phases: dict[str, int] = {}
+
+    def run(self, block_s: float, deadline_ns: int | None) -> None:
+        """Do every block this session still owes, or as many as fit before ``deadline_ns``.
+
+        ``block_s`` is how long the first block is expected to take, in seconds. Raises Interrupted
+        (what was finished is in the journal), DiskFull or OutputError.
+        """
+        try:
+            self._close(*self._blocks(block_s, deadline_ns))
+        except KeyboardInterrupt:
+            self._end_links(patient=False)
+            self._close("interrupted", "stopped by the user")
+            raise Interrupted(
+                "Stopped; finished blocks are kept.", "Run the same command again to go on."
+            ) from None
+        finally:
+            self._end_links(patient=False)
+
+    def _blocks(
+        self, block_s: float, deadline_ns: int | None
+    ) -> tuple[Literal["finished", "time is up", "failed"], str]:
+        longest = block_s
+        for block in blocks_left(self._plan, self._done, self._session.session):
+            start = self._rig.clock.now_ns()
+            if deadline_ns is not None and start + nanoseconds(longest * _MARGIN) > deadline_ns:
+                return "time is up", f"the next block may take {longest:.0f} s"
+            if self._refused.issuperset(block.order):
+                continue
+            self._block(block)
+            longest = seconds(self._rig.clock.now_ns() - start)
+        if self._refused.issuperset(self._arms):
+            return "failed", "every arm was refused"
+        return "finished", "nothing is left to do in this session"
+
+    def _block(self, block: Block) -> None:
+        where = {"session": block.session, "group": block.group, "block": block.block}
+        self._journal.append(BlockOpened(order=block.order, **where))
+        try:
+            for position, arm in enumerate(block.order):
+                if arm not in self._refused:
+                    self._say_visit(block, position, arm)
+                    self._visit(arm, Place(position=position, **where))
+        except KeyboardInterrupt:
+            self._journal.append(BlockClosed(complete=False, reason="interrupted", **where))
+            raise
+        self._journal.append(BlockClosed(complete=True, reason="all arms visited", **where))
+
+    def _say_visit(self, block: Block, position: int, arm: str) -> None:
+        total = self._plan.protocol.blocks
+        self._rig.say(
+            f"block {block.block + 1} of {total}, arm {position + 1} of {len(block.order)}: {arm}"
+        )
+
+    def _visit(self, arm: str, place: Place) -> None:
+        self._rig.clock.sleep(self._plan.protocol.cooldown_s)
+        self._phases = {}
+        with self._traced(arm, place), self._refusing(arm) as stage:
+            stage.append("load")
+            link = self._link(arm)
+            stage.append("warm")
+            self._ask(link, Warm(place=place))
+            stage.append("window")
+            self._window(link, arm, place)
+            stage.append("quality")
+            self._quality(link, arm)
+        if not self._session.resident:
+            self._drop(arm)
+
+    @contextlib.contextmanager
+    def _traced(self, arm: str, place: Place) -> Iterator[None]:
+        tracer = self._rig.tracer
+        if tracer is None:
+            yield
+            return
+        (self._rig.folder / FOLDER).mkdir(exist_ok=True)
+        tracer.start(self._rig.folder / FOLDER / ".current.csv")
+        try:
+            yield
+        finally:
+            raw = tracer.stop()
+        self._journal.append(store_trace(raw, self._rig.folder, arm, place, self._phases))
+
+    @contextlib.contextmanager
+    def _refusing(self, arm: str) -> Iterator[list[Stage]]:
+        stages: list[Stage] = []
+        try:
+            yield stages
+        except ArmFailed as error:
+            stage: Stage = "certify" if error.reason in _CERTIFY else stages[-1]
+            self._rig.say(f"  refused: {error.cause} {error.fix}".rstrip())
+            self._journal.append(
+                Refused(
+                    arm=arm,
+                    session=self._session.session,
+                    stage=stage,
+                    reason=error.reason,
+                    cause=error.cause,
+                    fix=error.fix,
+                )
+            )
+            self._refused.add(arm)
+            self._drop(arm)
+
+    def _link(self, arm: str) -> ArmLink:
+        if arm not in self._links:
+            self._links[arm] = self._rig.executor.start(arm)
+            ready = self._ask(self._links[arm], self._load_order(self._arms[arm]))
+            if isinstance(ready, ArmReady):
+                self._mark("load_start", ready.load.start_ns)
+                self._mark("model_ready", ready.load.end_ns)
+        return self._links[arm]
+
+    def _load_order(self, arm: Arm) -> Load:
+        manifest, folder = self._rig.models[arm.model]
+        return Load(
+            session=self._session.session,
+            arm=arm,
+            manifest=manifest,
+            folder=str(folder),
+            protocol=self._plan.protocol,
+            prompt_text=str(self._rig.prompt_text),
+        )
+
+    def _window(self, link: ArmLink, arm: str, place: Place) -> None:
+        self._mark("warmup_end", self._rig.clock.now_ns())
+        window = self._ask(
+            link,
+            Measure(
+                place=place,
+                delay_s=self._delay_s(arm, place),
+                own_processes=tuple(each.pid for each in self._links.values()),
+            ),
+        )
+        if isinstance(window, WindowMeasured):
+            self._mark("measure_start", window.work.start_ns)
+            self._mark("measure_end", window.work.end_ns)
+            self._say_window(window)
+
+    def _delay_s(self, arm: str, place: Place) -> float:
+        tick = self._session.tick
+        if not present(tick):
+            return 0.0
+        share = start_delay(self._plan, place.session, place.group, place.block, arm)
+        return share * tick.median_ms / 1e3
+
+    def _say_window(self, window: WindowMeasured) -> None:
+        took = seconds(window.work.end_ns - window.work.start_ns)
+        tokens = sum(row.rows * row.output_tokens for row in window.ledger)
+        self._rig.say(f"  {tokens} tokens in {took:.1f} s: {tokens / took:.1f} tokens/s")
+
+    def _quality(self, link: ArmLink, arm: str) -> None:
+        quality = self._plan.quality
+        if not quality.enabled or arm in self._scored:
+            return
+        self._mark("quality_start", self._rig.clock.now_ns())
+        order = Score(
+            text=str(self._rig.quality_text),
+            name=self._rig.quality_name,
+            window_tokens=quality.window_tokens,
+            max_windows=quality.max_windows,
+        )
+        self._ask(link, order)
+        self._mark("quality_end", self._rig.clock.now_ns())
+        self._scored.add(arm)
+
+    def _ask(self, link: ArmLink, order: Order) -> Answer:
+        fact = link.ask(order)
+        self._journal.append(fact)
+        return fact
+
+    def _mark(self, phase: str, at_ns: int) -> None:
+        self._phases[phase] = at_ns
+
+    def _drop(self, arm: str) -> None:
+        link = self._links.pop(arm, None)
+        if link is not None:
+            link.close(patient=True)
+
+    def _end_links(self, *, patient: bool) -> None:
+        for link in self._links.values():
+            link.close(patient=patient)
+        self._links.clear()
+
+    def _close(
+        self, reason: Literal["finished", "time is up", "interrupted", "failed"], detail: str
+    ) -> None:
+        self._journal.append(RunClosed(reason=reason, detail=detail))

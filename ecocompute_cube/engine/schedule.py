@@ -1,0 +1,47 @@
+"""Order of work: randomised complete blocks. Pure; a seed decides everything."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ecocompute_cube.model.plan import Plan
+
+
+class Block(NamedTuple):
+    """One visit of every arm of a group, in this order."""
+
+    session: int
+    group: int
+    block: int
+    order: tuple[str, ...]
+
+
+def groups(plan: Plan) -> tuple[tuple[str, ...], ...]:
+    """Arms that must share a block: those linked by contrasts, in the plan's order."""
+    home = {arm.id: arm.id for arm in plan.expanded()}
+    for contrast in plan.expanded_contrasts():
+        old, new = home[contrast.arm], home[contrast.against]
+        home = {arm: new if place == old else place for arm, place in home.items()}
+    return tuple(
+        tuple(arm for arm, place in home.items() if place == found)
+        for found in dict.fromkeys(home.values())
+    )
+
+
+def block_order(plan: Plan, arms: tuple[str, ...], session: int, group: int, block: int) -> Block:
+    """The block with its arms shuffled by the plan's seed."""
+    order = list(arms)
+    chance(plan, "order", session, group, block).shuffle(order)
+    return Block(session, group, block, tuple(order))
+
+
+def start_delay(plan: Plan, session: int, group: int, block: int, arm: str) -> float:
+    """A fraction of a tick, below one, by which a window's work is put off."""
+    return chance(plan, "delay", session, group, block, arm).random()
+
+
+def chance(plan: Plan, *purpose: object) -> random.Random:
+    """A generator for one purpose, the same on every host and Python version (seeded by text)."""
+    return random.Random(":".join(map(str, (plan.protocol.seed, *purpose))))

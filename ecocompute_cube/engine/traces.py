@@ -1,0 +1,73 @@
+"""Putting a side sampler's record beside the journal, small and hashed."""
+
+from __future__ import annotations
+
+import gzip
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ecocompute_cube.errors import output_error
+from ecocompute_cube.model.base import Absent, MaybeFloat, sha256_hex
+from ecocompute_cube.model.files import write_whole
+from ecocompute_cube.model.journal import TraceLost, TraceStored
+from ecocompute_cube.units import seconds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ecocompute_cube.device.base import RawTrace
+    from ecocompute_cube.engine.orders import Place
+
+FOLDER = "traces"
+
+
+def store_trace(
+    raw: RawTrace | Absent,
+    folder: Path,
+    arm: str,
+    place: Place,
+    phases: dict[str, int],
+) -> TraceStored | TraceLost:
+    """Compress a visit's trace into ``folder``/traces and describe it.
+
+    Raises DiskFull or OutputError when the file cannot be written.
+    """
+    where = {"session": place.session, "group": place.group, "block": place.block}
+    if isinstance(raw, Absent):
+        return TraceLost(arm=arm, reason=raw.reason, **where)
+    data = _read(raw.file)
+    times = _times(data)
+    if len(times) < 2:  # noqa: PLR2004 (a rate needs two)
+        return TraceLost(arm=arm, reason="the side sampler wrote fewer than two samples", **where)
+    packed = gzip.compress(data, mtime=0)  # the same bytes for the same samples
+    name = f"{FOLDER}/s{place.session}-g{place.group}-b{place.block}_{arm}.csv.gz"
+    write_whole(folder / name, packed)
+    raw.file.unlink(missing_ok=True)
+    return TraceStored(
+        arm=arm,
+        file=name,
+        sha256=sha256_hex(packed),
+        source=raw.source,
+        samples=raw.samples,
+        failed_samples=raw.failed,
+        achieved_hz=_rate(times),
+        longest_gap_s=max(seconds(b - a) for a, b in pairwise(times)),
+        phases=phases,
+        **where,
+    )
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise output_error(error, "read the side sampler's file") from error
+
+
+def _times(data: bytes) -> list[int]:
+    return [int(line.split(b",", 1)[0]) for line in data.splitlines()[1:]]
+
+
+def _rate(times: list[int]) -> MaybeFloat:
+    span = seconds(times[-1] - times[0])
+    return (len(times) - 1) / span if span > 0 else Absent(reason="all samples at one moment")

@@ -1,0 +1,213 @@
+"""One arm at work: load, warm, measure, score. Runs in a process of the arm's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ecocompute_cube.backends.precision import check_certificate
+from ecocompute_cube.engine.orders import Answer, Load, Measure, Order, Score, Warm
+from ecocompute_cube.engine.window import measure
+from ecocompute_cube.errors import ArmFailed
+from ecocompute_cube.model.base import Absent, present, sha256_hex
+from ecocompute_cube.model.journal import (
+    ArmReady,
+    CounterBracket,
+    QualityScored,
+    QualitySkipped,
+    Span,
+    Telemetry,
+    Warmed,
+    WindowMeasured,
+)
+from ecocompute_cube.model.manifest import Weights
+from ecocompute_cube.model.plan import PROTOCOL_ITERATIONS, Mode
+from ecocompute_cube.units import nanoseconds, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ecocompute_cube.backends.base import InferenceBackend, Session
+    from ecocompute_cube.device.base import Clock, PowerSource
+    from ecocompute_cube.model.base import MaybeFloat
+
+_TEMPERATURES: Final = 3  # readings that must agree, as in the published thermal block
+_LONGEST_PRECISE: Final = 10_000  # generations; a stop for a clock that does not move
+
+
+class ArmWorker:
+    """Carries out orders for one arm, in the order they come."""
+
+    def __init__(
+        self,
+        backend: InferenceBackend,
+        source: PowerSource | None,
+        clock: Clock,
+        device: str,
+    ) -> None:
+        self._backend = backend
+        self._source = source
+        self._clock = clock
+        self._device = device
+        self._loaded: tuple[Load, Session] | None = None
+
+    def obey(self, order: Order) -> Answer:
+        """Carry out one order. Raises ArmFailed when the arm cannot go on."""
+        if isinstance(order, Load):
+            return self._load(order)
+        if self._loaded is None:
+            raise ArmFailed("not_loaded", "The arm was asked to work before it was loaded.", "")
+        load, session = self._loaded
+        if isinstance(order, Warm):
+            return self._warm(order, load, session)
+        if isinstance(order, Measure):
+            return self._measure(order, load, session)
+        return self._score(order, load, session)
+
+    def close(self) -> None:
+        """Free the model and the board."""
+        if self._loaded is not None:
+            self._loaded[1].close()
+        if self._source is not None:
+            self._source.close()
+
+    def _load(self, order: Load) -> ArmReady:
+        start = self._clock.now_ns()
+        session = self._backend.load(order.arm, order.manifest, Path(order.folder))
+        certificate = session.certificate()
+        check_certificate(order.arm.precision, self._device, certificate)
+        text = Path(order.prompt_text).read_text(encoding="utf-8")
+        prompts = session.prepare(text, order.protocol.iterations or PROTOCOL_ITERATIONS)
+        self._loaded = order, session
+        return ArmReady(
+            arm=order.arm.id,
+            session=order.session,
+            load=Span(start_ns=start, end_ns=self._clock.now_ns()),
+            certificate=certificate,
+            prompt_sha256=prompts,
+        )
+
+    def _warm(self, order: Warm, load: Load, session: Session) -> Warmed:
+        rule = load.protocol.warmup
+        tokens = min(rule.output_tokens, load.arm.workload.output_tokens)
+        durations: list[float] = []
+        temperatures: list[MaybeFloat] = [self._temperature()]
+        settled = False
+        while len(durations) < rule.max_passes and not settled:
+            durations.append(self._timed(session, len(durations), tokens))
+            temperatures.append(self._temperature())
+            settled = len(durations) >= rule.min_passes and _settled(
+                durations, temperatures, rule.settled_pct, rule.settled_c
+            )
+        return Warmed(
+            arm=load.arm.id,
+            session=order.place.session,
+            group=order.place.group,
+            block=order.place.block,
+            passes=len(durations),
+            pass_s=tuple(durations),
+            temperatures_c=tuple(temperatures),
+            settled=settled,
+        )
+
+    def _timed(self, session: Session, iteration: int, tokens: int) -> float:
+        start = self._clock.now_ns()
+        session.generate(iteration, tokens)
+        session.sync()
+        return seconds(self._clock.now_ns() - start)
+
+    def _temperature(self) -> MaybeFloat:
+        seen = self._telemetry(())
+        return seen.temperature_c if present(seen) else seen
+
+    def _telemetry(self, own: tuple[int, ...]) -> Telemetry | Absent:
+        if self._source is None:
+            return Absent(reason="no board")
+        return self._source.telemetry(frozenset(own))
+
+    def _measure(self, order: Measure, load: Load, session: Session) -> WindowMeasured:
+        outputs: list[object] = []
+        work = self._work(load, session, outputs)
+        before = self._telemetry(order.own_processes)
+        if self._source is None:
+            counter: CounterBracket | Absent = Absent(reason="no board")
+            span = self._without_board(session, work)
+        else:
+            counter, span = measure(self._source, self._clock, session.sync, work, order.delay_s)
+        after = self._telemetry(order.own_processes)
+        ledger = session.ledger(outputs)
+        return WindowMeasured(
+            arm=load.arm.id,
+            session=order.place.session,
+            group=order.place.group,
+            block=order.place.block,
+            position=order.place.position,
+            counter=counter,
+            delay_ns=nanoseconds(order.delay_s),
+            work=span,
+            iterations=len(outputs),
+            ledger=ledger.rows,
+            output_sha256=ledger.output_sha256,
+            before=before,
+            after=after,
+        )
+
+    def _without_board(self, session: Session, work: Callable[[], None]) -> Span:
+        start = self._clock.now_ns()
+        work()
+        session.sync()
+        return Span(start_ns=start, end_ns=self._clock.now_ns())
+
+    def _work(self, load: Load, session: Session, outputs: list[object]) -> Callable[[], None]:
+        tokens = load.arm.workload.output_tokens
+        protocol = load.protocol
+        count = protocol.iterations or PROTOCOL_ITERATIONS
+        if protocol.iterations is None and protocol.mode is Mode.PRECISE:
+            return self._until(session, tokens, protocol.window_s, outputs)
+
+        def work() -> None:
+            for iteration in range(count):
+                outputs.append(session.generate(iteration, tokens))
+
+        return work
+
+    def _until(
+        self, session: Session, tokens: int, window_s: float, outputs: list[object]
+    ) -> Callable[[], None]:
+        def work() -> None:
+            end = self._clock.now_ns() + nanoseconds(window_s)
+            while self._clock.now_ns() < end and len(outputs) < _LONGEST_PRECISE:
+                outputs.append(session.generate(len(outputs), tokens))
+
+        return work
+
+    def _score(self, order: Score, load: Load, session: Session) -> QualityScored | QualitySkipped:
+        if load.manifest.weights is Weights.RANDOM:
+            return QualitySkipped(
+                arm=load.arm.id,
+                session=load.session,
+                reason="random weights: a perplexity would say nothing",
+            )
+        data = Path(order.text).read_bytes()
+        scores = session.score(data.decode("utf-8"), order.window_tokens, order.max_windows)
+        return QualityScored(
+            arm=load.arm.id,
+            session=load.session,
+            text=order.name,
+            text_bytes=len(data),
+            text_sha256=sha256_hex(data),
+            window_tokens=order.window_tokens,
+            nll=scores.nll,
+            scored_tokens=scores.scored_tokens,
+        )
+
+
+def _settled(
+    durations: list[float], temperatures: list[MaybeFloat], settled_pct: float, settled_c: float
+) -> bool:
+    last = durations[-2:]
+    steady_speed = (
+        len(last) == 2 and max(last) - min(last) <= settled_pct / 100 * max(last)  # noqa: PLR2004
+    )
+    seen = [value for value in temperatures[-_TEMPERATURES:] if present(value)]
+    return steady_speed and (not seen or max(seen) - min(seen) <= settled_c)

@@ -1,0 +1,101 @@
+"""``ecocompute plan``: what a plan will do and need, before anything loads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ecocompute_cube.download import model_folder, read_manifest
+from ecocompute_cube.download.checkpoint import describe
+from ecocompute_cube.engine.predict import Prediction, Size, predict
+from ecocompute_cube.engine.schedule import Block, block_order, groups
+from ecocompute_cube.errors import ModelError
+from ecocompute_cube.measure import size_of
+from ecocompute_cube.model.architectures import architecture
+from ecocompute_cube.model.plan import EMBEDDED, RANDOM_PREFIX, public_reference
+from ecocompute_cube.units import gib
+
+if TYPE_CHECKING:
+    from ecocompute_cube.model.plan import Plan
+
+
+_EMBEDDED_LIKE: Final = "smollm2-135m"
+
+
+class Forecast(NamedTuple):
+    """A plan with its order and rough figures."""
+
+    plan: Plan
+    blocks: tuple[Block, ...]  #: of one session
+    prediction: Prediction
+    models_bytes: int  #: on disk, all models together
+
+    def as_json(self) -> dict[str, object]:
+        """For programs: seconds and bytes."""
+        return {
+            "format": "ecocompute-forecast/1",
+            "plan": self.plan.name,
+            "plan_sha256": self.plan.sha256,
+            "blocks": [block._asdict() for block in self.blocks],
+            "predicted": {**self.prediction._asdict(), "models_bytes": self.models_bytes},
+        }
+
+    def text(self) -> str:
+        """For people."""
+        protocol, guess = self.plan.protocol, self.prediction
+        lines = [f"plan {self.plan.name}, {protocol.mode}, {protocol.sessions} session(s)", ""]
+        lines += [_arm_line(arm, guess) for arm in guess.arm_s]
+        lines += ["", "order in the first session:"]
+        lines += [f"  block {b.block + 1}: {', '.join(b.order)}" for b in self.blocks]
+        lines += [
+            "",
+            f"about {guess.total_s / 60:.0f} minutes, as fast as the host drives the board: these "
+            "figures are",
+            "from one H200 with 16 Xeon cores, and another host may take half or twice as long;",
+            f"board memory {gib(guess.together_bytes):.1f} GiB with all arms loaded, "
+            f"{gib(max(guess.memory_bytes.values())):.1f} GiB one at a time;",
+            f"disk {gib(self.models_bytes):.2f} GiB for models, "
+            f"{guess.disk_bytes / 1e6:.1f} MB for results.",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _arm_line(arm: str, guess: Prediction) -> str:
+    return (
+        f"  {arm}: {guess.arm_s[arm] / 60:.1f} min a visit, "
+        f"{guess.load_s[arm]:.0f} s to load, {gib(guess.memory_bytes[arm]):.1f} GiB"
+    )
+
+
+def forecast(plan: Plan, models_dir: Path) -> Forecast:
+    """What ``plan`` will take. Raises ModelError for a local model that cannot be read."""
+    known = {public_reference(model): _size(model, models_dir) for model in plan.models}
+    sizes = {reference: size for reference, (size, _) in known.items()}
+    blocks = tuple(
+        block_order(plan, arms, 0, group, block)
+        for block in range(plan.protocol.blocks)
+        for group, arms in enumerate(groups(plan))
+    )
+    return Forecast(plan, blocks, predict(plan, sizes), sum(disk for _, disk in known.values()))
+
+
+def _size(model: str, models_dir: Path) -> tuple[Size, int]:
+    try:
+        manifest = read_manifest(model_folder(public_reference(model), models_dir))
+    except ModelError:
+        return _foreseen(model)
+    return size_of(manifest), manifest.size_bytes
+
+
+def _foreseen(model: str) -> tuple[Size, int]:
+    """Size and FP16 bytes of a model that is not downloaded yet."""
+    if model == EMBEDDED or model.startswith(RANDOM_PREFIX):
+        name = _EMBEDDED_LIKE if model == EMBEDDED else model.removeprefix(RANDOM_PREFIX)
+        known = architecture(name)
+        shape = known.shape
+        layers, hidden = int(shape["num_hidden_layers"]), int(shape["hidden_size"])
+        size = Size(known.parameters, layers, hidden, int(shape["vocab_size"]))
+    else:
+        facts = describe(Path(model.removeprefix("local:")))
+        size = Size(facts.parameters, facts.layers, facts.hidden_size, facts.vocab_size)
+    return size, 2 * size.parameters

@@ -1,0 +1,315 @@
+"""Measuring a plan from end to end: check, choose the board, walk the schedule, report."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ecocompute_cube import __version__
+from ecocompute_cube.device.base import Clock, PowerSource, SystemClock
+from ecocompute_cube.device.host import host_facts, package_versions
+from ecocompute_cube.download import model_folder, verify
+from ecocompute_cube.engine.executor import ChildProcesses, Executor
+from ecocompute_cube.engine.folders import FolderLock, new_run, prepare_output, unfinished_run
+from ecocompute_cube.engine.predict import Prediction, Size, predict
+from ecocompute_cube.engine.progress import Progress, progress, same_session
+from ecocompute_cube.engine.runner import Rig, Runner
+from ecocompute_cube.engine.window import measure_tick
+from ecocompute_cube.errors import NoDevice, NoPowerReading, PlanError
+from ecocompute_cube.model.base import Absent, present, sha256_hex
+from ecocompute_cube.model.journal import (
+    FORMAT,
+    PowerKind,
+    Resumed,
+    RunOpened,
+    SessionOpened,
+    Tick,
+)
+from ecocompute_cube.model.journal_file import JOURNAL_NAME, JournalWriter
+from ecocompute_cube.model.plan import Mode
+from ecocompute_cube.units import nanoseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ecocompute_cube.device.base import Tracer
+    from ecocompute_cube.model.journal import Board, Fact
+    from ecocompute_cube.model.manifest import Manifest
+    from ecocompute_cube.model.plan import Plan
+
+_BACKEND: Final = "ecocompute_cube.backends.transformers:TransformersBackend"
+_MEMORY_SHARE: Final = 0.9  # of the board, for arms side by side
+_BUILTIN_TEXT: Final = "eval_text.txt"
+
+
+class Equipment(NamedTuple):
+    """What a measurement is made with: a board, where arms run, and time."""
+
+    source: PowerSource | None
+    executor: Callable[[Path], Executor]  #: given the run folder
+    tracer: Tracer | None
+    clock: Clock
+    memory_bytes: int  #: what arms may share
+
+
+class Request(NamedTuple):
+    """What was asked for on the command line."""
+
+    plan: Plan
+    models_dir: Path
+    output_dir: Path
+    rehearse: bool
+    max_minutes: float | None
+
+
+def measure(
+    request: Request, equipment: Callable[[bool], Equipment], say: Callable[[str], None]
+) -> Path:
+    """Measure a plan, or go on with an unfinished run of it; the run's folder.
+
+    Raises PlanError (2), NoDevice (3), ModelMissing or ModelCorrupt (4), OutputError (7),
+    Interrupted (130). Arms that fail are refusals in the journal, not errors.
+    """
+    plan = _checked(request)
+    manifests = {m.reference: m for m in _models(plan, request.models_dir, say)}
+    _check_context(plan, manifests)
+    prepare_output(request.output_dir)
+    tools = equipment(request.rehearse)
+    try:
+        with FolderLock(request.output_dir), _term_as_interrupt():
+            return _run(request, plan, manifests, tools, say)
+    finally:
+        if tools.source is not None:
+            tools.source.close()
+
+
+def _checked(request: Request) -> Plan:
+    if request.rehearse:
+        return request.plan.rehearsed()
+    if request.plan.protocol.mode is Mode.REHEARSAL:
+        raise PlanError(
+            "The plan's mode is 'rehearsal', which measures nothing.",
+            "Use --rehearse with any plan, or choose mode protocol-v1.1 or precise.",
+        )
+    return request.plan
+
+
+def _models(plan: Plan, models_dir: Path, say: Callable[[str], None]) -> list[Manifest]:
+    return [verify(reference, models_dir, say) for reference in plan.public().models]
+
+
+def _check_context(plan: Plan, manifests: dict[str, Manifest]) -> None:
+    for manifest in manifests.values():
+        for workload in plan.workloads:
+            if workload.context_tokens > manifest.max_context:
+                raise PlanError(
+                    f"{manifest.name} takes {manifest.max_context} tokens; the plan asks for "
+                    f"{workload.prompt_tokens} + {workload.output_tokens}.",
+                    "Lower prompt_tokens or output_tokens.",
+                )
+
+
+def _run(
+    request: Request,
+    plan: Plan,
+    manifests: dict[str, Manifest],
+    tools: Equipment,
+    say: Callable[[str], None],
+) -> Path:
+    text = quality_text(plan)
+    opened = RunOpened(
+        format=FORMAT,
+        run_id="",
+        tool_version=__version__,
+        plan=plan.public(),
+        plan_sha256=plan.sha256,
+        models=tuple(manifests.values()),
+        text_sha256=sha256_hex(text.read_bytes()),
+        rehearsal=request.rehearse,
+    )
+    folder, journal, facts = _open_journal(request.output_dir, opened, say)
+    with journal:
+        sizes = {name: size_of(manifest) for name, manifest in manifests.items()}
+        expected = predict(plan, sizes)
+        done = progress(facts)
+        session = _session(journal, done, tools, expected, say)
+        rig = Rig(
+            executor=tools.executor(folder),
+            tracer=tools.tracer,
+            clock=tools.clock,
+            say=say,
+            folder=folder,
+            models={
+                name: (manifest, model_folder(name, request.models_dir))
+                for name, manifest in manifests.items()
+            },
+            prompt_text=builtin_text(),
+            quality_text=text,
+            quality_name=text.name,
+        )
+        deadline = _deadline(request.max_minutes, tools.clock)
+        Runner(plan, rig, journal, session, done).run(expected.first_block_s, deadline)
+    return folder
+
+
+def _open_journal(
+    output: Path, opened: RunOpened, say: Callable[[str], None]
+) -> tuple[Path, JournalWriter, tuple[Fact, ...]]:
+    folder = unfinished_run(output, lambda other: _same_run(opened, other))
+    if folder is None:
+        folder = new_run(output, opened.plan.name, utc_now())
+        journal = JournalWriter.create(folder / JOURNAL_NAME, utc_now)
+        first = opened.model_copy(update={"run_id": folder.name})
+        journal.append(first)
+        say(f"run {folder.name}")
+        return folder, journal, (first,)
+    journal, old = JournalWriter.resume(folder / JOURNAL_NAME, utc_now)
+    journal.append(Resumed(tool_version=__version__, torn_bytes=len(old.torn)))
+    say(f"going on with run {folder.name}")
+    return folder, journal, old.records
+
+
+def _same_run(a: RunOpened, b: RunOpened) -> bool:
+    digests = [[model.digest for model in run.models] for run in (a, b)]
+    return (a.plan_sha256, a.text_sha256, a.rehearsal) == (
+        b.plan_sha256,
+        b.text_sha256,
+        b.rehearsal,
+    ) and digests[0] == digests[1]
+
+
+def _session(
+    journal: JournalWriter,
+    done: Progress,
+    tools: Equipment,
+    expected: Prediction,
+    say: Callable[[str], None],
+) -> SessionOpened:
+    board: Board | Absent = Absent(reason="rehearsal: no board")
+    tick: Tick | Absent = Absent(reason="rehearsal: no board")
+    if tools.source is not None:
+        board = tools.source.board()
+        tick = measure_tick(tools.source, tools.clock)
+        _say_board(board, tick, say)
+    now = SessionOpened(
+        session=len(done.sessions),
+        board=board,
+        tick=tick,
+        host=host_facts(),
+        python=platform.python_version(),
+        packages=package_versions(),
+        resident=expected.together_bytes <= _MEMORY_SHARE * tools.memory_bytes,
+    )
+    if done.sessions and same_session(done.sessions[-1], now):
+        return done.sessions[-1]
+    journal.append(now)
+    return now
+
+
+def _say_board(board: Board, tick: Tick | Absent, say: Callable[[str], None]) -> None:
+    if present(tick):
+        how = f"energy counter, advancing every {tick.median_ms:.0f} ms"
+    elif board.power is not PowerKind.NONE:
+        how = f"{board.power} integrated (no energy counter: {tick.reason})"
+    else:
+        raise NoPowerReading(
+            f"{board.name} reports neither energy ({tick.reason}) nor power.",
+            "This board cannot be measured. You can still rehearse: ecocompute measure --rehearse.",
+        )
+    say(f"measuring on {board.name}, driver {board.driver}, by its {how}")
+
+
+def _deadline(max_minutes: float | None, clock: Clock) -> int | None:
+    return None if max_minutes is None else clock.now_ns() + nanoseconds(60 * max_minutes)
+
+
+def size_of(manifest: Manifest) -> Size:
+    """What predictions need of a model."""
+    return Size(manifest.parameters, manifest.layers, manifest.hidden_size, manifest.vocab_size)
+
+
+def builtin_text() -> Path:
+    """The public-domain text that ships with the package."""
+    return Path(str(files("ecocompute_cube") / "texts" / _BUILTIN_TEXT))
+
+
+def quality_text(plan: Plan) -> Path:
+    """The text that is scored. Raises PlanError when the plan's own cannot be read."""
+    if plan.quality.text == "builtin":
+        return builtin_text()
+    path = Path(plan.quality.text)
+    try:
+        if not path.read_text(encoding="utf-8").strip():
+            raise PlanError(f"The quality text '{path.name}' is empty.", "Give a text with words.")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(
+            f"The quality text '{path.name}' cannot be read as UTF-8 ({error}).",
+            "Correct quality.text; a relative path is taken from the plan's folder.",
+        ) from None
+    return path
+
+
+def utc_now() -> str:
+    """The time as the documents write it. Metadata only: durations use the monotonic clock."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@contextmanager
+def _term_as_interrupt() -> Iterator[None]:
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def real_equipment(rehearse: bool) -> Equipment:
+    """This machine's board, or its CPU for a rehearsal.
+
+    Raises NvmlMissing, DriverMismatch, NoGpu, NoDevice (3).
+    """
+    if rehearse:
+        return _rehearsal_equipment()
+    from ecocompute_cube.device.nvml import NvmlBoard, choose_board
+    from ecocompute_cube.device.sampler import ProcessTracer
+
+    chosen = choose_board()
+    if package_versions().get("torch", "").endswith("+cpu"):
+        raise NoDevice(
+            "There is an NVIDIA board, but the installed torch is a CPU build.",
+            "Install a CUDA build of torch (make setup does on a GPU host).",
+        )
+    source = NvmlBoard(chosen.uuid)
+    # The children see this one board and no other, whatever order CUDA numbers boards in.
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": chosen.uuid, "HF_HUB_OFFLINE": "1"}
+    return Equipment(
+        source=source,
+        executor=lambda folder: ChildProcesses(
+            _BACKEND, f"nvml:{chosen.uuid}", "cuda:0", folder / "logs", environment
+        ),
+        tracer=ProcessTracer(chosen.uuid),
+        clock=SystemClock(),
+        memory_bytes=source.board().memory_mib * 2**20,
+    )
+
+
+def _rehearsal_equipment() -> Equipment:
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+    return Equipment(
+        source=None,
+        executor=lambda folder: ChildProcesses(
+            _BACKEND, "none", "cpu", folder / "logs", environment
+        ),
+        tracer=None,
+        clock=SystemClock(),
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+    )

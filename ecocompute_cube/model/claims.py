@@ -1,0 +1,59 @@
+"""The words of a claim: interval, verdict, comparison, finding."""
+
+from __future__ import annotations
+
+import enum
+from typing import Literal
+
+from pydantic import Field
+
+from ecocompute_cube.model.base import Absent, Count, Record
+
+Unit = Literal["blocks", "sessions"]
+
+
+class Interval(Record):
+    """A two-sided confidence interval of a mean over replicates (Student's t)."""
+
+    low: float
+    high: float
+    confidence: float
+    n: int = Field(ge=2)
+    unit: Unit  #: what the replicates are
+
+
+class Verdict(enum.StrEnum):
+    """What an interval says about a threshold ±τ that was stored before the run."""
+
+    LOWER = "lower"  #: all of it below −τ
+    HIGHER = "higher"  #: all of it above +τ
+    SAME = "same"  #: all of it within ±τ
+    INCONCLUSIVE = "inconclusive"  #: anything else, also a single replicate
+    INVALID = "invalid"  #: the two sides may not be compared
+
+
+class Comparison(Record):
+    """Energy per token of an arm relative to another, paired within blocks."""
+
+    arm: str
+    against: str
+    change_pct: float | Absent  #: (geometric mean of the paired ratios − 1) × 100
+    interval_pct: Interval | Absent
+    threshold_pct: float
+    verdict: Verdict
+    pairs_pct: tuple[float, ...]  #: each replicate's change
+    unit: Unit
+    n: Count
+    blocks: Count
+    sessions: Count
+    reason: str  #: one sentence
+
+
+class Finding(Record):
+    """Something a reader must know before believing a number."""
+
+    code: str
+    subject: str  #: an arm, or "run"
+    cause: str
+    fix: str
+    effect: Literal["invalid", "lowers the tier", "note"]

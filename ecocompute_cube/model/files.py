@@ -1,0 +1,38 @@
+"""Writing whole files or none: beside, synced, renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from ecocompute_cube.errors import output_error
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Put ``data`` at ``path`` so that a reader sees the old file or the new one, never a part.
+
+    Raises DiskFull or OutputError; the old file is then untouched and nothing is left behind.
+    """
+    temporary: Path | None = None
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = Path(name)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except OSError as error:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+        raise output_error(error, f"write {path.name}") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

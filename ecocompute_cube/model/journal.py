@@ -1,0 +1,361 @@
+"""What happened: one fact a line, each line bound to the one before it.
+
+A line is ``{"seq", "prev", "utc", "record"}``; ``prev`` is the SHA-256 of the previous line's bytes
+without its newline (64 zeros for the first). Records are raw: readings and clocks as they were
+seen. Energy, ratios and verdicts are computed later, from these lines alone.
+
+    run ─▶ session ─▶ block opened ─▶ (ready ▸ warmed ▸ window ▸ quality ▸ trace)* ─▶ block closed
+     ▲        ▲            per arm, in the block's random order; a refusal takes an arm's place
+     │        └ one board, driver, boot and host
+     └ one plan; "resumed" marks each later visit of the program to the same journal
+
+All ``*_ns`` are nanoseconds of CLOCK_MONOTONIC, one clock for every process of a host, meaningless
+across boots.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from ecocompute_cube.model.base import (
+    Absent,
+    Count,
+    MaybeFloat,
+    MaybeInt,
+    MaybeStr,
+    NonNegative,
+    Record,
+    Sha256,
+    UtcTime,
+)
+from ecocompute_cube.model.manifest import Manifest
+from ecocompute_cube.model.plan import Plan
+
+FORMAT: Final = "ecocompute-journal/1"
+#: Columns of a trace file; every cell but the time may be empty.
+TRACE_COLUMNS: Final = ("t_ns", "power_w", "temperature_c", "sm_clock_mhz", "memory_clock_mhz")
+GENESIS: Final = "0" * 64  #: ``prev`` of the first line
+
+Ns = Annotated[int, Field(ge=0)]
+
+
+class PowerKind(enum.StrEnum):
+    """Where a power or energy reading comes from, best first."""
+
+    COUNTER = "energy-counter"  # nvmlDeviceGetTotalEnergyConsumption, mJ since driver load
+    INSTANT = "power-instant"  # NVML field 186, scope GPU
+    AVERAGE = "power-average"  # NVML field 185, scope GPU: mean of about one second
+    USAGE = "power-usage"  # nvmlDeviceGetPowerUsage: instant or average, by board
+    NONE = "none"
+
+
+class Board(Record):
+    """One board as it describes itself. The UUID is kept as a hash only."""
+
+    name: str
+    uuid_sha256: Sha256
+    architecture: str  #: by compute capability: turing, ampere, ada, hopper, blackwell, …
+    compute_capability: str
+    memory_mib: int
+    driver: str
+    nvml: str
+    energy_counter: bool | Absent
+    power: PowerKind  #: what the side sampler reads
+    power_limit_w: MaybeFloat
+    power_limit_default_w: MaybeFloat
+    persistence: bool | Absent
+    mig: bool | Absent
+    ecc: bool | Absent
+    virtualization: MaybeStr
+
+
+class Tick(Record):
+    """How often the energy counter advances, and what a reading costs."""
+
+    median_ms: float = Field(gt=0)
+    shortest_ms: float = Field(gt=0)
+    longest_ms: float = Field(gt=0)
+    ticks: int = Field(ge=1)
+    call_median_ms: float = Field(ge=0)
+    call_longest_ms: float = Field(ge=0)
+
+
+class Host(Record):
+    """The machine around the board. No host name, no user name, no path."""
+
+    platform: str
+    cpu: MaybeStr
+    cores: int = Field(ge=1)  #: those this process may use
+    memory_mib: MaybeInt
+    boot_sha256: Sha256 | Absent
+    container: MaybeStr
+
+
+class Telemetry(Record):
+    """What a board said of itself at one moment."""
+
+    at_ns: Ns
+    temperature_c: MaybeFloat
+    power_w: MaybeFloat
+    sm_clock_mhz: MaybeFloat
+    memory_clock_mhz: MaybeFloat
+    event_reasons: tuple[str, ...] | Absent
+    foreign_processes: MaybeInt  #: compute processes that are not of this run
+
+
+class CounterReading(Record):
+    """One reading of the energy counter, between two looks at the clock."""
+
+    before_ns: Ns
+    energy_mj: Count
+    after_ns: Ns
+
+
+class CounterBracket(Record):
+    """The five readings around a window.
+
+    ``previous`` and ``opening`` are first readings after two successive ticks, before the work;
+    ``closing`` is read when the work has ended, ``next`` and ``after_next`` right after the two
+    ticks that follow. A counter that lags by up to one tick has taken in all of the work by then.
+    """
+
+    previous: CounterReading
+    opening: CounterReading
+    closing: CounterReading
+    next: CounterReading
+    after_next: CounterReading
+
+
+class Span(Record):
+    """From the start of the work to the end of its last kernel."""
+
+    start_ns: Ns
+    end_ns: Ns
+
+
+class LedgerRow(Record):
+    """How many rows of how many tokens. Counts are per row, from the ids that came back."""
+
+    rows: int = Field(ge=1)
+    prompt_tokens: int = Field(ge=1)
+    padding_tokens: Count
+    output_tokens: Count
+    stop: Literal["length", "eos"]
+
+
+class Certificate(Record):
+    """What is really loaded under an arm's name."""
+
+    linear_weights: dict[str, int]  #: elements of linear weights by format; "FP16", "NF4", "INT8"
+    share_as_named: float = Field(ge=0, le=1)  #: of those in quantizable layers
+    other_weights: dict[str, int]  #: elements of all other parameters by dtype
+    compute_dtype: str
+    settings: dict[str, str]  #: quantizer settings as found on the loaded modules
+    weight_bytes: int = Field(ge=0)
+    devices: tuple[str, ...]
+    allocated_bytes: MaybeInt
+    torch_cuda: MaybeStr
+    kernels: str  #: the library doing the quantized products
+
+
+class RunOpened(Record):
+    """The first line: what will be done, fixed before anything is measured."""
+
+    kind: Literal["run"] = "run"
+    format: Literal["ecocompute-journal/1"] = FORMAT
+    run_id: str
+    tool_version: str
+    plan: Plan  #: without the host's paths
+    plan_sha256: Sha256
+    models: tuple[Manifest, ...]
+    text_sha256: Sha256 | Absent  #: of the quality text
+    rehearsal: bool
+
+
+class Resumed(Record):
+    """The program came back to this journal."""
+
+    kind: Literal["resumed"] = "resumed"
+    tool_version: str
+    torn_bytes: Count  #: set aside from an unfinished last line
+
+
+class SessionOpened(Record):
+    """From here on: this board, driver, boot and host."""
+
+    kind: Literal["session"] = "session"
+    session: Count
+    board: Board | Absent
+    tick: Tick | Absent
+    host: Host
+    python: str
+    packages: dict[str, str]
+    resident: bool  #: arms stay loaded between visits
+
+
+class BlockOpened(Record):
+    """A block begins; ``order`` is the random order of its arms."""
+
+    kind: Literal["block_opened"] = "block_opened"
+    session: Count
+    group: Count
+    block: Count
+    order: tuple[str, ...]
+
+
+class ArmReady(Record):
+    """An arm was loaded in a process of its own and proved to be what its name says."""
+
+    kind: Literal["ready"] = "ready"
+    arm: str
+    session: Count
+    load: Span
+    certificate: Certificate
+    prompt_sha256: Sha256  #: of all prompt ids, in order
+
+
+class Warmed(Record):
+    """Unmeasured passes before a window."""
+
+    kind: Literal["warmed"] = "warmed"
+    arm: str
+    session: Count
+    group: Count
+    block: Count
+    passes: int = Field(ge=1)
+    pass_s: tuple[NonNegative, ...]
+    temperatures_c: tuple[MaybeFloat, ...]
+    settled: bool
+
+
+class WindowMeasured(Record):
+    """One arm did its work between readings."""
+
+    kind: Literal["window"] = "window"
+    arm: str
+    session: Count
+    group: Count
+    block: Count
+    position: Count  #: place in the block's order
+    counter: CounterBracket | Absent
+    delay_ns: Ns  #: random, below one tick, between the opening tick and the work
+    work: Span
+    iterations: int = Field(ge=1)
+    ledger: tuple[LedgerRow, ...]
+    output_sha256: Sha256  #: of all output ids, in order
+    before: Telemetry | Absent
+    after: Telemetry | Absent
+
+
+class QualityScored(Record):
+    """Perplexity of the loaded model, by teacher forcing over windows of a text."""
+
+    kind: Literal["quality"] = "quality"
+    arm: str
+    session: Count
+    text: str
+    text_bytes: int = Field(ge=1)
+    text_sha256: Sha256
+    window_tokens: int = Field(ge=2)
+    nll: tuple[float, ...]  #: summed negative log-likelihood of each window, nats
+    scored_tokens: tuple[int, ...]  #: tokens predicted in each window
+
+
+class QualitySkipped(Record):
+    """Why an arm has no perplexity."""
+
+    kind: Literal["quality_skipped"] = "quality_skipped"
+    arm: str
+    session: Count
+    reason: str
+
+
+class TraceStored(Record):
+    """The side sampler's record of one visit, in a file beside the journal."""
+
+    kind: Literal["trace"] = "trace"
+    arm: str
+    session: Count
+    group: Count
+    block: Count
+    file: str  #: relative to the journal
+    sha256: Sha256
+    source: PowerKind
+    samples: Count
+    failed_samples: Count
+    achieved_hz: MaybeFloat
+    longest_gap_s: MaybeFloat
+    phases: dict[str, Ns]  #: load_start, model_ready, warmup_end, measure_start, …
+
+
+class TraceLost(Record):
+    """The side sampler left no usable record of a visit."""
+
+    kind: Literal["trace_lost"] = "trace_lost"
+    arm: str
+    session: Count
+    group: Count
+    block: Count
+    reason: str
+
+
+class Refused(Record):
+    """An arm that cannot be measured, from here on in this session."""
+
+    kind: Literal["refused"] = "refused"
+    arm: str
+    session: Count
+    stage: Literal["load", "certify", "warm", "window", "quality"]
+    reason: str  #: a code
+    cause: str
+    fix: str
+
+
+class BlockClosed(Record):
+    """A block ended. Only complete blocks count."""
+
+    kind: Literal["block_closed"] = "block_closed"
+    session: Count
+    group: Count
+    block: Count
+    complete: bool
+    reason: str  #: why not, or "all arms visited"
+
+
+class RunClosed(Record):
+    """This visit of the program ends here."""
+
+    kind: Literal["closed"] = "closed"
+    reason: Literal["finished", "time is up", "interrupted", "failed"]
+    detail: str
+
+
+Fact = Annotated[
+    RunOpened
+    | Resumed
+    | SessionOpened
+    | BlockOpened
+    | ArmReady
+    | Warmed
+    | WindowMeasured
+    | QualityScored
+    | QualitySkipped
+    | TraceStored
+    | TraceLost
+    | Refused
+    | BlockClosed
+    | RunClosed,
+    Field(discriminator="kind"),
+]
+
+
+class Line(Record):
+    """One line of a journal."""
+
+    seq: Count
+    prev: Sha256
+    utc: UtcTime
+    record: Fact

@@ -1,0 +1,157 @@
+"""Writing a journal so that no crash loses or tears a fact, and reading it back.
+
+A line is written, flushed and fsynced before the next thing happens. A crash can leave at most one
+torn line at the end: reading drops and names it, resuming sets it aside in a file of its own.
+Any other break of the chain is an error.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import ValidationError
+
+from ecocompute_cube.errors import JournalBroken, output_error
+from ecocompute_cube.model.base import canonical_json, sha256_hex
+from ecocompute_cube.model.journal import GENESIS, Fact, Line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+JOURNAL_NAME = "journal.jsonl"
+
+
+class Journal(NamedTuple):
+    """A journal read back: its whole lines, its last hash, and the bytes of a torn end."""
+
+    lines: tuple[Line, ...]
+    head: str  #: SHA-256 of the last whole line
+    torn: bytes
+
+    @property
+    def records(self) -> tuple[Fact, ...]:
+        """The facts in order."""
+        return tuple(line.record for line in self.lines)
+
+
+def read_journal(path: Path) -> Journal:
+    """Every whole line, checked against the chain.
+
+    Raises JournalBroken for a line that does not follow from the one before it, or for a journal
+    without a single whole line.
+    """
+    *whole, torn = path.read_bytes().split(b"\n")
+    lines: list[Line] = []
+    head = GENESIS
+    for number, raw in enumerate(whole):
+        lines.append(_follows(raw, number, head, path.name))
+        head = sha256_hex(raw)
+    if not lines:
+        raise JournalBroken(
+            f"{path.name} holds no whole line.", "Remove that run's folder and measure again."
+        )
+    return Journal(tuple(lines), head, torn)
+
+
+def _follows(raw: bytes, number: int, head: str, name: str) -> Line:
+    try:
+        line = Line.model_validate_json(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise JournalBroken(
+            f"{name}, line {number + 1}: {place or 'not a record'}: {first['msg']}.",
+            "The journal was edited or written by another version; restore the original file.",
+        ) from None
+    if line.prev != head or line.seq != number:
+        raise JournalBroken(
+            f"{name}, line {number + 1} does not follow from the line before it.",
+            "The journal was edited; restore the original file.",
+        )
+    return line
+
+
+class JournalWriter:
+    """Appends facts to one journal, each on disk before ``append`` returns."""
+
+    def __init__(self, path: Path, utc_now: Callable[[], str], head: str, seq: int) -> None:
+        self._utc_now = utc_now
+        self._head = head
+        self._seq = seq
+        try:
+            self._file = path.open("ab", buffering=0)
+            _sync_folder(path.parent)
+        except OSError as error:
+            raise output_error(error, f"open {path.name}") from error
+
+    @classmethod
+    def create(cls, path: Path, utc_now: Callable[[], str]) -> JournalWriter:
+        """A writer for a journal that does not exist yet."""
+        return cls(path, utc_now, GENESIS, 0)
+
+    @classmethod
+    def resume(cls, path: Path, utc_now: Callable[[], str]) -> tuple[JournalWriter, Journal]:
+        """A writer that goes on after the last whole line; a torn end is set aside beside it.
+
+        Raises JournalBroken as ``read_journal`` does, OutputError if the folder refuses.
+        """
+        journal = read_journal(path)
+        if journal.torn:
+            _set_aside(path, journal)
+        return cls(path, utc_now, journal.head, len(journal.lines)), journal
+
+    def append(self, record: Fact) -> None:
+        """Write one fact and wait until it is on the disk.
+
+        Raises DiskFull or OutputError; the journal is then whole up to the fact before.
+        """
+        line = Line(seq=self._seq, prev=self._head, utc=self._utc_now(), record=record)
+        raw = canonical_json(line.model_dump(mode="json")).encode()
+        try:
+            _write_all(self._file.fileno(), raw + b"\n")
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise output_error(error, "write the journal") from error
+        self._head = sha256_hex(raw)
+        self._seq += 1
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> JournalWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _set_aside(path: Path, journal: Journal) -> None:
+    whole = path.stat().st_size - len(journal.torn)
+    aside = path.with_name(f"{path.stem}.torn-{len(journal.lines)}")
+    try:
+        aside.write_bytes(journal.torn)
+        os.truncate(path, whole)
+    except OSError as error:
+        raise output_error(error, "set the unfinished last line aside") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,106 @@
+"""report.json: what a whole run claims."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from ecocompute_cube.model.base import Absent, Count, MaybeFloat, Record, Sha256, UtcTime
+from ecocompute_cube.model.claims import Comparison, Finding, Interval
+from ecocompute_cube.model.journal import Board, Host, PowerKind, Tick
+from ecocompute_cube.model.manifest import Weights
+from ecocompute_cube.model.plan import Plan, Precision, Runtime, Workload
+
+FORMAT = "ecocompute-report/1"
+
+
+class Energy(Record):
+    """An arm's energy over its counted windows."""
+
+    source: PowerKind
+    total_j: float = Field(gt=0)
+    mj_per_token: float = Field(gt=0)
+    interval_mj: Interval | Absent
+    bound_mj: tuple[float, float]
+    mean_power_w: float = Field(gt=0)
+    blocks_mj: tuple[float, ...]  #: mJ per token of each block
+
+
+class Perplexity(Record):
+    """An arm's quality on the run's text."""
+
+    value: float = Field(gt=0)
+    delta_pct: MaybeFloat  #: against the baseline's in the same run
+    scored_tokens: int = Field(ge=1)
+
+
+class ArmReport(Record):
+    """One arm: what it is and what was found."""
+
+    arm: str
+    model: str
+    weights: Weights
+    params_b: float
+    precision: Precision
+    runtime: Runtime
+    workload: Workload
+    windows: Count  #: that count
+    blocks: Count
+    sessions: Count
+    output_tokens: Count
+    tokens_per_s: MaybeFloat
+    energy: Energy | Absent
+    vs_baseline: Comparison | Absent
+    perplexity: Perplexity | Absent
+    lowered_by: tuple[str, ...]  #: codes of findings that lower the tier
+
+
+class SessionReport(Record):
+    """One board, driver, boot and host."""
+
+    session: Count
+    opened_utc: UtcTime
+    board: Board | Absent
+    tick: Tick | Absent
+    host: Host
+    python: str
+    packages: dict[str, str]
+    resident: bool
+
+
+class Evidence(Record):
+    """What the claim rests on."""
+
+    journal_sha256: Sha256
+    lines: int
+    torn_bytes: Count
+    traces: Count
+    visits: int  #: times the program worked on this journal
+
+
+class Report(Record):
+    """One run."""
+
+    format: Literal["ecocompute-report/1"]
+    tool_version: str
+    run_id: str
+    started_utc: UtcTime
+    rehearsal: bool
+    question: str
+    answer: str
+    plan: Plan
+    plan_sha256: Sha256
+    arms: tuple[ArmReport, ...]
+    comparisons: tuple[Comparison, ...]
+    sessions: tuple[SessionReport, ...]
+    findings: tuple[Finding, ...]
+    evidence: Evidence
+
+
+class ReportFile(Record):
+    """report.json: every run of a results folder, by run id."""
+
+    format: Literal["ecocompute-report-file/1"]
+    runs: tuple[Report, ...]
+    unreadable: tuple[str, ...]  #: journals that could not be read, and why

@@ -1,0 +1,66 @@
+"""The question in a line, and its answer in a sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ecocompute_cube.model.base import present
+from ecocompute_cube.model.claims import Comparison, Verdict
+from ecocompute_cube.model.plan import BASELINE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ecocompute_cube.model.report import ArmReport
+
+_WORDS = {
+    Verdict.LOWER: "saves energy",
+    Verdict.HIGHER: "costs energy",
+    Verdict.SAME: "changes nothing that matters",
+    Verdict.INCONCLUSIVE: "is undecided",
+    Verdict.INVALID: "has no valid comparison",
+}
+
+
+def question(models: Iterable[str]) -> str:
+    """What the run asks of models by these names."""
+    return f"Does quantizing {', '.join(models)} save energy on this board?"
+
+
+def answer(
+    rehearsal: bool, arms: tuple[ArmReport, ...], comparisons: tuple[Comparison, ...]
+) -> str:
+    """One sentence, with intervals and n."""
+    if rehearsal:
+        return "Not measured: this is a rehearsal without a board."
+    quantized = [arm for arm in arms if arm.precision is not BASELINE]
+    parts = [
+        f"{_label(arm, arms)} {describe(arm.vs_baseline)}"
+        for arm in quantized
+        if present(arm.vs_baseline)
+    ]
+    if parts:
+        return "Against FP16: " + "; ".join(parts) + "."
+    parts = [f"{each.arm} against {each.against} {describe(each)}" for each in comparisons]
+    return "; ".join(parts) + "." if parts else "Nothing was compared."
+
+
+def _label(arm: ArmReport, arms: tuple[ArmReport, ...]) -> str:
+    label = f"{arm.precision}/{arm.runtime}"
+    several = len({(each.model, each.workload.slug) for each in arms}) > 1
+    return f"{label} of {arm.model} ({arm.workload.slug})" if several else label
+
+
+def describe(comparison: Comparison) -> str:
+    """Verdict, change, interval, n."""
+    words = _WORDS[comparison.verdict]
+    if not present(comparison.change_pct):
+        return f"{words} ({comparison.reason})"
+    if not present(comparison.interval_pct):
+        return f"{words} ({comparison.change_pct:+.1f} %, {comparison.reason})"
+    low, high = comparison.interval_pct.low, comparison.interval_pct.high
+    confidence = comparison.interval_pct.confidence
+    return (
+        f"{words} ({comparison.change_pct:+.1f} %, {confidence:.0%} interval {low:+.1f} to "
+        f"{high:+.1f} %, n = {comparison.n} {comparison.unit})"
+    )

@@ -1,0 +1,123 @@
+"""results.csv: one line an arm, numbers or empty cells, reasons in a column of their own."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Final
+
+from ecocompute_cube.model.base import Absent, present
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ecocompute_cube.model.report import ArmReport, Report
+
+COLUMNS: Final = (
+    "run_id",
+    "gpu",
+    "driver",
+    "model",
+    "weights",
+    "params_b",
+    "precision",
+    "runtime",
+    "batch",
+    "prompt_tokens",
+    "output_tokens",
+    "blocks",
+    "sessions",
+    "energy_source",
+    "energy_per_token_mj",
+    "interval_low_mj",
+    "interval_high_mj",
+    "bound_low_mj",
+    "bound_high_mj",
+    "mean_power_w",
+    "tokens_per_s",
+    "vs_fp16_pct",
+    "vs_fp16_low_pct",
+    "vs_fp16_high_pct",
+    "n",
+    "n_unit",
+    "verdict",
+    "perplexity",
+    "perplexity_delta_pct",
+    "lowered_by",
+    "absent_because",
+)
+
+
+def as_csv(reports: Sequence[Report]) -> str:
+    """Every arm of every run, with a header line; lines end in LF."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for report in reports:
+        for arm in report.arms:
+            writer.writerow({**_identity(report, arm), **_numbers(arm), **_claims(arm)})
+    return out.getvalue()
+
+
+def _identity(report: Report, arm: ArmReport) -> dict[str, object]:
+    boards = [session.board for session in report.sessions if present(session.board)]
+    return {
+        "run_id": report.run_id,
+        "gpu": _plain(" + ".join(sorted({board.name for board in boards})) or "none"),
+        "driver": _plain(" + ".join(sorted({board.driver for board in boards}))),
+        "model": _plain(arm.model),
+        "weights": arm.weights,
+        "params_b": arm.params_b,
+        "precision": arm.precision,
+        "runtime": arm.runtime,
+        "batch": arm.workload.batch,
+        "prompt_tokens": arm.workload.prompt_tokens,
+        "output_tokens": arm.workload.output_tokens,
+        "blocks": arm.blocks,
+        "sessions": arm.sessions,
+    }
+
+
+def _plain(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def _numbers(arm: ArmReport) -> dict[str, object]:
+    energy = arm.energy
+    rate = {"tokens_per_s": arm.tokens_per_s if present(arm.tokens_per_s) else ""}
+    if not present(energy):
+        return {**rate, "absent_because": _plain(energy.reason)}
+    interval = energy.interval_mj
+    return {
+        **rate,
+        "energy_source": energy.source,
+        "energy_per_token_mj": energy.mj_per_token,
+        "interval_low_mj": interval.low if present(interval) else "",
+        "interval_high_mj": interval.high if present(interval) else "",
+        "bound_low_mj": energy.bound_mj[0],
+        "bound_high_mj": energy.bound_mj[1],
+        "mean_power_w": energy.mean_power_w,
+    }
+
+
+def _claims(arm: ArmReport) -> dict[str, object]:
+    claims: dict[str, object] = {"lowered_by": " ".join(arm.lowered_by)}
+    if present(arm.perplexity):
+        delta = arm.perplexity.delta_pct
+        claims |= {
+            "perplexity": arm.perplexity.value,
+            "perplexity_delta_pct": delta if present(delta) else "",
+        }
+    versus = arm.vs_baseline
+    if isinstance(versus, Absent):
+        return claims
+    interval = versus.interval_pct
+    return claims | {
+        "vs_fp16_pct": versus.change_pct if present(versus.change_pct) else "",
+        "vs_fp16_low_pct": interval.low if present(interval) else "",
+        "vs_fp16_high_pct": interval.high if present(interval) else "",
+        "n": versus.n,
+        "n_unit": versus.unit,
+        "verdict": versus.verdict,
+    }

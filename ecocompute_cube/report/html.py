@@ -1,0 +1,38 @@
+"""report.html: one self-contained page, no script, nothing fetched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ecocompute_cube import __version__
+from ecocompute_cube.report.charts import as_svg, energy_bars
+from ecocompute_cube.report.text import HEADINGS, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ecocompute_cube.model.report import Report
+
+
+def as_html(reports: Sequence[Report]) -> str:
+    """Every run on one page. Whatever comes from a journal is escaped."""
+    environment = Environment(
+        loader=PackageLoader("ecocompute_cube.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    runs = [{"report": report, "rows": rows(report), "svg": _figure(report)} for report in reports]
+    return environment.get_template("report.html").render(
+        runs=runs, headings=HEADINGS, version=__version__
+    )
+
+
+def _figure(report: Report) -> Markup | None:
+    spec = energy_bars(report)
+    # Vega escapes the text it draws; everything else in the SVG is its own.
+    return Markup(as_svg(spec)) if spec else None  # noqa: S704

@@ -1,0 +1,153 @@
+"""A run as a table in the terminal (and in the README: the same cells, as Markdown)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ecocompute_cube.model.base import Absent, MaybeFloat, present
+from ecocompute_cube.model.plan import BASELINE
+
+if TYPE_CHECKING:
+    from ecocompute_cube.model.claims import Comparison, Finding, Interval
+    from ecocompute_cube.model.report import ArmReport, Report
+
+HEADINGS: Final = (
+    "arm",
+    "mJ/token",
+    "95 % interval",
+    "versus FP16",
+    "tokens/s",
+    "W",
+    "perplexity",
+    "verdict",
+)
+_NONE: Final = "–"
+
+
+class Row(NamedTuple):
+    """One arm's cells, in the order of HEADINGS."""
+
+    arm: str
+    energy: str
+    interval: str
+    versus: str
+    rate: str
+    power: str
+    perplexity: str
+    verdict: str
+
+
+def rows(report: Report) -> tuple[Row, ...]:
+    """One row an arm."""
+    return tuple(_row(arm, report) for arm in report.arms)
+
+
+def _several(report: Report) -> bool:
+    return len({(arm.model, arm.workload.slug) for arm in report.arms}) > 1
+
+
+def _label(arm: ArmReport, several: bool) -> str:
+    label = f"{arm.precision} {arm.runtime}"
+    return f"{arm.model}, {arm.workload.slug}: {label}" if several else label
+
+
+def _row(arm: ArmReport, report: Report) -> Row:
+    energy = arm.energy
+    return Row(
+        arm=_label(arm, _several(report)),
+        energy=f"{energy.mj_per_token:.0f}" if present(energy) else _NONE,
+        interval=_interval(energy.interval_mj) if present(energy) else _NONE,
+        versus=_versus(arm.vs_baseline),
+        rate=_number(arm.tokens_per_s, ".1f"),
+        power=f"{energy.mean_power_w:.0f}" if present(energy) else _NONE,
+        perplexity=_perplexity(arm),
+        verdict="not measured" if report.rehearsal else _verdict(arm),
+    )
+
+
+def _number(value: MaybeFloat, form: str) -> str:
+    return format(value, form) if present(value) else _NONE
+
+
+def _interval(interval: Interval | Absent, form: str = ".0f") -> str:
+    if not present(interval):
+        return "n = 1"
+    return f"{interval.low:{form}} to {interval.high:{form}}"
+
+
+def _versus(comparison: Comparison | Absent) -> str:
+    if not present(comparison) or not present(comparison.change_pct):
+        return _NONE
+    change = f"{comparison.change_pct:+.1f} %"
+    if not present(comparison.interval_pct):
+        return change
+    return f"{change} ({_interval(comparison.interval_pct, '+.1f')})"
+
+
+def _perplexity(arm: ArmReport) -> str:
+    found = arm.perplexity
+    if not present(found):
+        return _NONE
+    value = f"{found.value:.2f}"
+    return f"{value} ({found.delta_pct:+.1f} %)" if present(found.delta_pct) else value
+
+
+def _verdict(arm: ArmReport) -> str:
+    if arm.precision is BASELINE:
+        return "baseline"
+    return arm.vs_baseline.verdict if present(arm.vs_baseline) else _NONE
+
+
+def as_markdown(report: Report) -> str:
+    """The table in Markdown."""
+    lines = ["| " + " | ".join(HEADINGS) + " |", "|---" * len(HEADINGS) + "|"]
+    lines += ["| " + " | ".join(row) + " |" for row in rows(report)]
+    return "\n".join(lines)
+
+
+def as_text(report: Report) -> str:
+    """The question, the answer, the table, what else was compared, and the findings."""
+    lines = [report.question, report.answer, "", *_table([HEADINGS, *rows(report)])]
+    shown = {(arm.arm, arm.vs_baseline.against) for arm in report.arms if present(arm.vs_baseline)}
+    for other in report.comparisons:
+        if (other.arm, other.against) not in shown:
+            lines += ["", f"{other.arm} against {other.against}: {_versus(other)}, {other.verdict}"]
+    lines += ["", *finding_lines(report)] if report.findings else []
+    lines += ["", *_machines(report)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(cells: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in cells) for column in range(len(HEADINGS))]
+    lines = ["  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)) for row in cells]
+    return [line.rstrip() for line in (lines[0], "  ".join("-" * w for w in widths), *lines[1:])]
+
+
+def finding_lines(report: Report) -> list[str]:
+    """Each distinct finding once, with everything it is about."""
+    subjects: dict[Finding, list[str]] = {}
+    for finding in report.findings:
+        alike = finding.model_copy(update={"subject": ""})
+        subjects.setdefault(alike, []).append(_short(report, finding.subject))
+    return [
+        f"{f.effect}: {f.code} ({', '.join(named)}): {f.cause} {f.fix}"
+        for f, named in subjects.items()
+    ]
+
+
+def _short(report: Report, subject: str) -> str:
+    arm = next((arm for arm in report.arms if arm.arm == subject), None)
+    return _label(arm, _several(report)) if arm else subject
+
+
+def _machines(report: Report) -> list[str]:
+    return [
+        f"session {s.session + 1}: {s.board.name}, driver {s.board.driver}, {_host(s.host.cpu)}"
+        if present(s.board)
+        else f"session {s.session + 1}: no board, {_host(s.host.cpu)}"
+        for s in report.sessions
+    ]
+
+
+def _host(cpu: str | Absent) -> str:
+    return cpu if present(cpu) else "unknown CPU"

@@ -1,0 +1,162 @@
+"""Putting reports on disk: a run's energy.json files, a results folder's pages."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ecocompute_cube.analysis.documents import schema_errors
+from ecocompute_cube.errors import DocumentInvalid, JournalBroken, UsageError, output_error
+from ecocompute_cube.model.files import write_whole
+from ecocompute_cube.model.journal_file import JOURNAL_NAME
+from ecocompute_cube.model.report import ReportFile
+from ecocompute_cube.report.build import build_report, read_run
+from ecocompute_cube.report.csv import as_csv
+from ecocompute_cube.report.energy_json import energy_reports
+from ecocompute_cube.report.html import as_html
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pydantic import BaseModel
+
+    from ecocompute_cube.model.energy import EnergyReport
+    from ecocompute_cube.model.report import Report
+
+#: Words, not figures: they may be put better in a later version; figures must not change.
+_PROSE: Final = frozenset({"cause", "fix", "note", "reason", "notice", "reasons"})
+_DIGITS: Final = 9  # significant digits a figure is written with: far below any sensor
+ARMS_FOLDER: Final = "arms"
+ENERGY_NAME: Final = "energy.json"
+
+
+class Written(NamedTuple):
+    """What a report was made of, and what could not be read."""
+
+    reports: tuple[Report, ...]
+    unreadable: tuple[str, ...]
+
+
+def document_text(document: BaseModel) -> str:
+    """A document as JSON: sorted keys, nine significant digits, no NaN, a newline at the end."""
+    data = _rounded(document.model_dump(mode="json"))
+    return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return value
+
+
+def write_energy(run_folder: Path) -> Report:
+    """Write ``arms/ARM/energy.json`` for every arm of a run, each checked against its schema.
+
+    Raises JournalBroken, DocumentInvalid (nothing is then replaced), DiskFull or OutputError.
+    """
+    run = read_run(run_folder)
+    report = build_report(run)
+    texts = {arm: _checked(arm, each) for arm, each in energy_reports(run, report).items()}
+    for arm, text in texts.items():
+        folder = run_folder / ARMS_FOLDER / arm
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise output_error(error, f"make the folder of {arm}") from error
+        write_whole(folder / ENERGY_NAME, text.encode())
+    return report
+
+
+def _checked(arm: str, energy: EnergyReport) -> str:
+    text = document_text(energy)
+    errors = schema_errors(json.loads(text))
+    if errors:
+        raise DocumentInvalid(
+            f"The report of {arm} fails its own schema: {errors[0]}.",
+            "This is a fault of ours; please report it with the journal.",
+        )
+    return text
+
+
+def write_report(results: Path, folder: Path, say: Callable[[str], None]) -> Written:
+    """Write report.json, results.csv and report.html from every journal below ``results``.
+
+    Raises UsageError when there is no readable journal, DiskFull or OutputError.
+    """
+    written = read_results(results)
+    pages = {
+        "report.json": document_text(
+            ReportFile(
+                format="ecocompute-report-file/1",
+                runs=written.reports,
+                unreadable=written.unreadable,
+            )
+        ),
+        "results.csv": as_csv(written.reports),
+        "report.html": as_html(written.reports),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise output_error(error, f"make the folder '{folder.name}'") from error
+    for name, text in pages.items():
+        write_whole(folder / name, text.encode())
+        say(f"wrote {name}")
+    return written
+
+
+def read_results(results: Path) -> Written:
+    """Every run below ``results``, by run id; what cannot be read is named.
+
+    Raises UsageError when no journal is there or none can be read.
+    """
+    journals = sorted(results.rglob(JOURNAL_NAME))
+    reports: list[Report] = []
+    unreadable: list[str] = []
+    for journal in journals:
+        try:
+            reports.append(build_report(read_run(journal.parent)))
+        except (JournalBroken, OSError) as error:
+            unreadable.append(f"{journal.parent.name}: {error}")
+    if not reports:
+        why = f" ({unreadable[0]})" if unreadable else ""
+        raise UsageError(
+            f"'{results.name}' holds no readable journal{why}.",
+            "Measure first, or name the results folder with --results_dir.",
+        )
+    return Written(tuple(sorted(reports, key=lambda report: report.run_id)), tuple(unreadable))
+
+
+def recompute(path: Path, document: dict[str, object]) -> list[str]:
+    """Compare an energy.json with what its journal gives; one sentence a differing figure.
+
+    The journal is looked for where ``measure`` puts it, two folders up. None: nothing to compare.
+    """
+    folder = path.parent.parent.parent
+    if path.parent.parent.name != ARMS_FOLDER or not (folder / JOURNAL_NAME).exists():
+        return []
+    run = read_run(folder)
+    again = energy_reports(run, build_report(run)).get(path.parent.name)
+    if again is None:
+        return [f"the journal has no arm {path.parent.name}"]
+    return _differences(document, json.loads(document_text(again)), "")
+
+
+def _differences(given: object, expected: object, place: str) -> list[str]:
+    if isinstance(given, list) and isinstance(expected, list) and len(given) == len(expected):
+        given, expected = dict(enumerate(given)), dict(enumerate(expected))
+    if isinstance(given, dict) and isinstance(expected, dict):
+        return [
+            line
+            for key in sorted({*given, *expected} - _PROSE)
+            if not str(key).endswith("_note")
+            for line in _differences(given.get(key), expected.get(key), f"{place}.{key}".strip("."))
+        ]
+    if given == expected:
+        return []
+    return [f"{place} is {given!r} here, but the journal gives {expected!r}"]

@@ -1,0 +1,120 @@
+"""A whole run on a scripted board recovers what the board really did."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ecocompute_cube.analysis.protocol import Profile, Verdict, grade
+from ecocompute_cube.device.scripted import Behaviour
+from ecocompute_cube.errors import ArmFailed
+from ecocompute_cube.model.base import present
+from ecocompute_cube.report.build import build_report, read_run
+from ecocompute_cube.report.write import recompute, write_energy, write_report
+
+from .rig import COSTS, IDLE_W, Scene, plan, true_mj
+
+
+def test_the_headline_is_the_boards_true_energy_within_its_printed_bound(tmp_path: Path) -> None:
+    report = write_energy(Scene(tmp_path).measure(plan()))
+    for arm in report.arms:
+        assert present(arm.energy)
+        low, high = arm.energy.bound_mj
+        assert low <= true_mj(arm.precision) <= high
+        assert arm.energy.mj_per_token == pytest.approx(true_mj(arm.precision), rel=1e-3)
+        assert arm.tokens_per_s == pytest.approx(1 / COSTS[arm.precision][0], rel=1e-6)
+
+
+def test_paired_change_and_verdict_follow_from_the_truth(tmp_path: Path) -> None:
+    report = write_energy(Scene(tmp_path).measure(plan()))
+    by_name = {arm.precision: arm.vs_baseline for arm in report.arms}
+    expected = (true_mj("INT8") / true_mj("FP16") - 1) * 100
+    assert present(by_name["INT8"]) and present(by_name["INT8"].change_pct)
+    assert by_name["INT8"].change_pct == pytest.approx(expected, abs=0.1)
+    assert by_name["INT8"].verdict == "higher"
+    assert by_name["INT8"].n == 3
+
+
+def test_every_arm_file_is_dataset_eligible_in_form(tmp_path: Path) -> None:
+    run = Scene(tmp_path).measure(plan())
+    write_energy(run)
+    files = sorted(run.glob("arms/*/energy.json"))
+    assert len(files) == 3
+    for file in files:
+        found = grade(json.loads(file.read_text()), Profile.DATASET)
+        # Only the scripted source stands between this file and the dataset.
+        assert {violation.clause for violation in found.violations} == {"4.1.4"}, found
+        assert found.verdict >= Verdict.SCHEMA_VALID
+        assert recompute(file, json.loads(file.read_text())) == []
+
+
+def test_the_report_is_the_same_bytes_twice(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    write_energy(scene.measure(plan()))
+    pages = []
+    for name in ("a", "b"):
+        write_report(scene.output, tmp_path / name, scene.lines.append)
+        pages.append({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()})
+    assert pages[0] == pages[1]
+
+
+def test_an_arm_that_runs_out_of_memory_costs_only_itself(tmp_path: Path) -> None:
+    failures = {"NF4": ArmFailed("out_of_memory", "The board ran out of memory.", "Use less.")}
+    report = write_energy(Scene(tmp_path, failures=failures).measure(plan()))
+    energies = {arm.precision: arm.energy for arm in report.arms}
+    assert present(energies["FP16"]) and present(energies["INT8"])
+    assert not present(energies["NF4"]) and "out of memory" in energies["NF4"].reason
+
+
+def test_a_board_without_counter_is_measured_a_tier_lower(tmp_path: Path) -> None:
+    behaviour = Behaviour(idle_w=IDLE_W, counter=False)
+    report = write_energy(Scene(tmp_path, behaviour).measure(plan()))
+    for arm in report.arms:
+        assert present(arm.energy)
+        assert arm.energy.source == "power-instant"
+        assert "no_energy_counter" in arm.lowered_by
+        assert arm.energy.mj_per_token == pytest.approx(true_mj(arm.precision), rel=1e-2)
+
+
+def test_a_counter_that_starts_again_invalidates_the_window(tmp_path: Path) -> None:
+    behaviour = Behaviour(idle_w=IDLE_W, reset_at_s=60.0)
+    report = write_energy(Scene(tmp_path, behaviour).measure(plan(protocol={"blocks": 1})))
+    codes = {finding.code for finding in report.findings}
+    assert "counter_reset" in codes
+    assert sum(present(arm.energy) for arm in report.arms) == 2
+
+
+def test_a_neighbour_on_the_board_invalidates(tmp_path: Path) -> None:
+    report = write_energy(Scene(tmp_path, Behaviour(foreign=1)).measure(plan()))
+    assert not any(present(arm.energy) for arm in report.arms)
+    assert {f.code for f in report.findings} >= {"foreign_process"}
+
+
+def test_a_rehearsal_cannot_be_mistaken_for_a_measurement(tmp_path: Path) -> None:
+    run = Scene(tmp_path).measure(plan(), rehearse=True)
+    report = write_energy(run)
+    assert report.rehearsal
+    assert "Not measured" in report.answer
+    for file in run.glob("arms/*/energy.json"):
+        document = json.loads(file.read_text())
+        assert document["results"]["basis"] == "unavailable"
+        assert document["results"]["energy_per_token_mj"] is None
+        assert document["results"]["tokens_generated"] == 32
+        assert document["measurement_source"] == "none"
+        assert grade(document, Profile.CORE).verdict == Verdict.SCHEMA_VALID
+
+
+def test_going_on_later_finishes_the_same_run(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    asked = plan(protocol={"blocks": 6})
+    first = scene.measure(asked, max_minutes=12)
+    blocks = [arm.blocks for arm in build_report(read_run(first)).arms]
+    assert 0 < blocks[0] < 6
+    second = scene.measure(asked)
+    assert second == first
+    report = build_report(read_run(second))
+    assert [arm.blocks for arm in report.arms] == [6, 6, 6]
+    assert report.evidence.visits == 2
+    assert len(report.sessions) == 1
