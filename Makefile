@@ -35,7 +35,7 @@ check: ## format, lint, types, layers, schemas
 	$(python) -m ruff format --check .
 	$(python) -m ruff check .
 	$(python) -m mypy
-	$(python) -c 'import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())'
+	$(python) -c 'import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_logo=True))'
 	$(python) -m ecocompute_cube.model.schema --check
 
 format: ## let ruff format and repair the sources

@@ -15,21 +15,28 @@ not set) for the small build if no NVIDIA GPU shows and pip can find one, else t
 Standard library only: it runs before anything is installed.
 """
 
-import fcntl
 import hashlib
-import json
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-STATE_NAME = "ecocompute-setup.json"
+from setup_state import (
+    STATE_NAME,
+    Request,
+    SetUpError,
+    State,
+    alone,
+    read_state,
+    site_mtime_ns,
+    write_state,
+)
+
 RUN_STAGES = ("venv", "build", "measure", "torch", "package")
 TARGETS = {
     "run": RUN_STAGES,
@@ -45,41 +52,6 @@ PIP_FAILED = (
     "what is done already is not done twice."
 )
 PIP_FOREIGN = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")  # would install somewhere else
-
-
-class SetUpError(Exception):
-    """What is wrong and what to do about it, in one sentence."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the user asked for."""
-
-    root: Path
-    venv: Path
-    target: str
-    python: Path
-    insists_on_python: bool
-    torch: str | None
-
-    @property
-    def venv_python(self) -> Path:
-        return self.venv / "bin" / "python"
-
-    def requirements(self, stage: str) -> Path:
-        return self.root / "requirements" / f"{stage}.txt"
-
-
-@dataclass(frozen=True)
-class State:
-    """What has been done, as written into the environment."""
-
-    root: str
-    python: str
-    torch: str
-    done: Mapping[str, str] = field(default_factory=dict)
-    busy: str | None = None  # a stage that has begun and not ended
-    site_mtime_ns: int = 0  # of site-packages when that stage began
 
 
 def main() -> int:
@@ -114,7 +86,7 @@ def read_request(arguments: list[str], environment: Mapping[str, str]) -> Reques
         )
     return Request(
         root=root,
-        venv=root / (environment.get("VENV") or ".venv"),
+        venv=(root / (environment.get("VENV") or ".venv")).resolve(),
         target=arguments[0],
         python=base_python(),
         insists_on_python=bool(environment.get("PYTHON")),
@@ -207,48 +179,6 @@ def digest_of(request: Request, stage: str) -> str:
     return hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()
 
 
-def site_mtime_ns(request: Request) -> int:
-    """Return when the list of installed packages last changed; pip cannot install without that."""
-    return max((path.stat().st_mtime_ns for path in site_packages(request)), default=0)
-
-
-def site_packages(request: Request) -> list[Path]:
-    return list(request.venv.glob("lib/python3.*/site-packages"))
-
-
-# ------------------------------------------------------------------------------- state and its lock
-
-
-def read_state(request: Request) -> State | None:
-    path = request.venv / STATE_NAME
-    if not path.exists():
-        return None
-    try:
-        return State(**json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError):  # cut off, or of another version: start from nothing
-        return State(root="", python="", torch="")
-
-
-def write_state(request: Request, state: State) -> State:
-    path = request.venv / STATE_NAME
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(asdict(state), indent=1), encoding="utf-8")
-    draft.replace(path)
-    return state
-
-
-@contextmanager
-def alone(venv: Path) -> Iterator[None]:
-    """Hold the lock beside the environment; a second set-up waits and says so."""
-    with Path(f"{venv}.lock").open("a", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("ecocompute: another make is setting up; waiting for it.", flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 # ------------------------------------------------------------------------------- saying it up front
 
 
@@ -269,7 +199,7 @@ def announce(request: Request, state: State | None, todo: list[str]) -> None:
         lines += torch_lines(request, torch_mode(request, state))
     if "measure" in todo:
         lines += [
-            "Later, when a run first needs it: the default model, 89 MiB, which becomes 270 MB."
+            "Later, when a run first needs it: the default model, 93 MB, which becomes 270 MB."
         ]
     print("\n".join(f"ecocompute: {line}" for line in lines), flush=True)
 
@@ -329,7 +259,7 @@ def begin(request: Request, old: State | None) -> State:
 
 
 def empty(venv: Path) -> None:
-    """Remove everything but the state, which says that the folder is ours. A link stays a link."""
+    """Remove everything but the state, which says that the folder is ours."""
     for path in venv.iterdir():
         if path.name == STATE_NAME:
             continue
@@ -363,7 +293,7 @@ def make_venv(request: Request, state: State) -> None:
         discard(request)
         last = (made.stdout.strip().splitlines() or ["it said nothing"])[-1]
         raise SetUpError(f"`{request.python} -m venv` failed and was cleaned up after: {last}")
-    if state.torch == "none" and not can_import_torch(request):
+    if state.torch == "none" and not sees_torch(request):
         discard(request)
         raise SetUpError(
             f"TORCH=none, but {request.python} has no torch to lend; leave TORCH out to install "
@@ -374,12 +304,12 @@ def make_venv(request: Request, state: State) -> None:
 def discard(request: Request) -> None:
     empty(request.venv)
     (request.venv / STATE_NAME).unlink()
-    if not request.venv.is_symlink():
-        request.venv.rmdir()
+    request.venv.rmdir()
 
 
-def can_import_torch(request: Request) -> bool:
-    return succeeds(request.venv_python, "-I", "-c", "import torch")
+def sees_torch(request: Request) -> bool:
+    script = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
+    return succeeds(request.venv_python, "-I", "-c", script)
 
 
 def install_torch(request: Request, mode: str) -> None:
