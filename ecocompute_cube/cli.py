@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ecocompute_cube.model.report import Report
 
-    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
-
 _PLAN: Final = Path("workspace/config/default.yaml")
 _MODELS: Final = Path("workspace/models")
 _RESULTS: Final = Path("workspace/results")
@@ -39,6 +37,10 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message[0].upper()}{message[1:]}.", f"See: {self.prog} --help.")
+
+
+if TYPE_CHECKING:
+    Commands: TypeAlias = argparse._SubParsersAction[_Parser]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

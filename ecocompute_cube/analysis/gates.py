@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _IMPLAUSIBLE: Final = 1.2  # × power limit: H200 boards briefly pass their limit (our probe: 1.3)
 _DIFFER_PCT: Final = 3.0  # counter and integral normally agree within 1 % (Zeus issue 12)
 _DISAGREE_PCT: Final = 10.0  # beyond this one of the two is wrong (Zeus issue 181: 43 %)
+HOST_CHANGE: Final = 0.15  # a quiet core repeats the loop within a few percent
 _SLOWED: Final = frozenset({"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake"})
 
 
@@ -197,6 +198,23 @@ def unequal_tokens(window: Judged) -> Finding | None:
     )
 
 
+def host_unsteady(window: Judged) -> Finding | None:
+    """The host changed its speed while it was driving the board."""
+    spins = window.fact.host_spin_s
+    if not present(spins) or min(spins) <= 0:
+        return None
+    change = max(spins) / min(spins) - 1
+    if change <= HOST_CHANGE:
+        return None
+    return _finding(
+        window,
+        "host_unsteady",
+        "lowers the tier",
+        f"The host's own speed changed by {change:.0%} across a window.",
+        "Use a host that nobody shares, or more blocks; batch-1 energy follows the host's speed.",
+    )
+
+
 def not_settled(window: Judged) -> Finding | None:
     """Warm-up reached its ceiling."""
     if window.warmed is None or window.warmed.settled:
@@ -219,5 +237,6 @@ GATES: Final[tuple[Callable[[Judged], Finding | None], ...]] = (
     neighbours,
     slowed,
     unequal_tokens,
+    host_unsteady,
     not_settled,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -41,7 +41,7 @@ def certificate_of(
         share_as_named=formats[precision] / total if total else 0.0,
         other_weights=dict(sorted(rest.items())),
         compute_dtype=_agreed({_compute_dtype(module) for module in linear.values()}),
-        settings=_settings(linear.values().__iter__().__next__()) if linear else {},
+        settings=_settings(next(iter(linear.values()))) if linear else {},
         weight_bytes=sum(t.numel() * t.element_size() for t in _tensors(model)),
         devices=tuple(sorted({_device(tensor) for tensor in _tensors(model)})),
         allocated_bytes=allocated,
@@ -53,7 +53,8 @@ def certificate_of(
 def _format(module: nn.Linear) -> str:
     kind = type(module).__name__
     if kind == "Linear4bit":
-        return str(module.weight.quant_type).upper()  # type: ignore[union-attr]  # Params4bit
+        quantized: Any = module.weight  # bitsandbytes' Params4bit
+        return str(quantized.quant_type).upper()
     if kind == "Linear8bitLt":
         return "INT8" if module.weight.dtype == torch.int8 else _dtype_name(module.weight.dtype)
     return _dtype_name(module.weight.dtype)
@@ -70,14 +71,16 @@ def _compute_dtype(module: nn.Linear) -> str:
 def _settings(module: nn.Linear) -> dict[str, str]:
     """Quantizer settings read from one loaded module, not from what was asked for."""
     if type(module).__name__ == "Linear4bit":
-        state = module.weight.quant_state  # type: ignore[union-attr]  # Params4bit
+        quantized: Any = module.weight  # bitsandbytes' Params4bit
+        state: Any = quantized.quant_state
         return {
-            "quant_type": str(state.quant_type),  # type: ignore[union-attr]
-            "blocksize": str(state.blocksize),  # type: ignore[union-attr]
-            "double_quant": str(bool(state.nested)).lower(),  # type: ignore[union-attr]
+            "quant_type": str(state.quant_type),
+            "blocksize": str(state.blocksize),
+            "double_quant": str(bool(state.nested)).lower(),
         }
     if type(module).__name__ == "Linear8bitLt":
-        return {"outlier_threshold": str(module.state.threshold)}  # type: ignore[union-attr]
+        state = module.state  # bitsandbytes' MatmulLtState
+        return {"outlier_threshold": str(state.threshold)}
     return {}
 
 

@@ -202,7 +202,8 @@ class NvmlBoard:
         # The call can succeed while the field inside it failed, with value 0.
         if answer.nvmlReturn != pynvml.NVML_SUCCESS:
             return Absent(reason=f"NVML: field {field}: return code {answer.nvmlReturn}")
-        return getattr(answer.value, _FIELD_TYPES[answer.valueType]) / 1000
+        milliwatts: int = getattr(answer.value, _FIELD_TYPES[answer.valueType])
+        return milliwatts / 1000
 
     def telemetry(self, own_processes: frozenset[int]) -> Telemetry:
         """What the board says of itself now."""

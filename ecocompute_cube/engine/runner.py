@@ -110,17 +110,29 @@ class Runner:
         return "finished", "nothing is left to do in this session"
 
     def _block(self, block: Block) -> None:
-        where = {"session": block.session, "group": block.group, "block": block.block}
-        self._journal.append(BlockOpened(order=block.order, **where))
+        session, group, number, order = block
+        self._journal.append(BlockOpened(session=session, group=group, block=number, order=order))
         try:
-            for position, arm in enumerate(block.order):
+            for position, arm in enumerate(order):
                 if arm not in self._refused:
                     self._say_visit(block, position, arm)
-                    self._visit(arm, Place(position=position, **where))
+                    place = Place(session=session, group=group, block=number, position=position)
+                    self._visit(arm, place)
         except KeyboardInterrupt:
-            self._journal.append(BlockClosed(complete=False, reason="interrupted", **where))
+            self._close_block(block, "interrupted", complete=False)
             raise
-        self._journal.append(BlockClosed(complete=True, reason="all arms visited", **where))
+        self._close_block(block, "all arms visited", complete=True)
+
+    def _close_block(self, block: Block, reason: str, *, complete: bool) -> None:
+        self._journal.append(
+            BlockClosed(
+                session=block.session,
+                group=block.group,
+                block=block.block,
+                complete=complete,
+                reason=reason,
+            )
+        )
 
     def _say_visit(self, block: Block, position: int, arm: str) -> None:
         total = self._plan.protocol.blocks

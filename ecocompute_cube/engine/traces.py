@@ -32,13 +32,12 @@ def store_trace(
 
     Raises DiskFull or OutputError when the file cannot be written.
     """
-    where = {"session": place.session, "group": place.group, "block": place.block}
     if isinstance(raw, Absent):
-        return TraceLost(arm=arm, reason=raw.reason, **where)
+        return _lost(arm, place, raw.reason)
     data = _read(raw.file)
     times = _times(data)
     if len(times) < 2:  # noqa: PLR2004 (a rate needs two)
-        return TraceLost(arm=arm, reason="the side sampler wrote fewer than two samples", **where)
+        return _lost(arm, place, "the side sampler wrote fewer than two samples")
     packed = gzip.compress(data, mtime=0)  # the same bytes for the same samples
     name = f"{FOLDER}/s{place.session}-g{place.group}-b{place.block}_{arm}.csv.gz"
     write_whole(folder / name, packed)
@@ -53,7 +52,15 @@ def store_trace(
         achieved_hz=_rate(times),
         longest_gap_s=max(seconds(b - a) for a, b in pairwise(times)),
         phases=phases,
-        **where,
+        session=place.session,
+        group=place.group,
+        block=place.block,
+    )
+
+
+def _lost(arm: str, place: Place, reason: str) -> TraceLost:
+    return TraceLost(
+        arm=arm, session=place.session, group=place.group, block=place.block, reason=reason
     )
 
 

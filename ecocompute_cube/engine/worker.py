@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.backends.precision import check_certificate
 from ecocompute_cube.engine.orders import Answer, Load, Measure, Order, Score, Warm
+from ecocompute_cube.engine.pace import spin
 from ecocompute_cube.engine.window import measure
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, present, sha256_hex
@@ -129,11 +130,13 @@ class ArmWorker:
         outputs: list[object] = []
         work = self._work(load, session, outputs)
         before = self._telemetry(order.own_processes)
+        pace = spin(self._clock)
         if self._source is None:
             counter: CounterBracket | Absent = Absent(reason="no board")
             span = self._without_board(session, work)
         else:
             counter, span = measure(self._source, self._clock, session.sync, work, order.delay_s)
+        pace_after = spin(self._clock)
         after = self._telemetry(order.own_processes)
         ledger = session.ledger(outputs)
         return WindowMeasured(
@@ -148,6 +151,7 @@ class ArmWorker:
             iterations=len(outputs),
             ledger=ledger.rows,
             output_sha256=ledger.output_sha256,
+            host_spin_s=(pace, pace_after),
             before=before,
             after=after,
         )

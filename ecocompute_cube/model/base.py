@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, TypeAlias, TypeGuard, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypeIs
 
 
 class Record(BaseModel):
@@ -35,7 +36,7 @@ NonNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
 
 
-def present(value: T | Absent) -> TypeGuard[T]:
+def present(value: T | Absent) -> TypeIs[T]:
     """Whether a value is there."""
     return not isinstance(value, Absent)
 

@@ -232,7 +232,11 @@ class Warmed(Record):
 
 
 class WindowMeasured(Record):
-    """One arm did its work between readings."""
+    """One arm did its work between readings.
+
+    ``host_spin_s`` is how long a fixed loop of plain Python took right before and right after: at
+    batch 1 the host drives the board, and a host whose speed changes changes the energy.
+    """
 
     kind: Literal["window"] = "window"
     arm: str
@@ -246,6 +250,7 @@ class WindowMeasured(Record):
     iterations: int = Field(ge=1)
     ledger: tuple[LedgerRow, ...]
     output_sha256: Sha256  #: of all output ids, in order
+    host_spin_s: tuple[float, float] | Absent = Absent(reason="not recorded by early versions")
     before: Telemetry | Absent
     after: Telemetry | Absent
 

@@ -96,7 +96,7 @@ def _parse_yaml(text: str, name: str) -> dict[str, object]:
         """YAML 1.1 safe loader that refuses a key given twice."""
 
     def mapping(loader: StrictLoader, node: MappingNode) -> dict[Hashable, object]:
-        keys = [loader.construct_object(key) for key, _ in node.value]  # type: ignore[no-untyped-call]  # PyYAML has none
+        keys = [loader.construct_object(key) for key, _ in node.value]
         for key in keys:
             if keys.count(key) > 1:
                 line = node.start_mark.line + 1
@@ -104,7 +104,7 @@ def _parse_yaml(text: str, name: str) -> dict[str, object]:
                     f"{name}: the key '{key}' stands twice in the block at line {line}.",
                     "Keep one of them.",
                 )
-        return dict(loader.construct_pairs(node, deep=True))  # type: ignore[no-untyped-call]  # PyYAML has none
+        return dict(loader.construct_pairs(node, deep=True))
 
     StrictLoader.add_constructor("tag:yaml.org,2002:map", mapping)
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.analysis.compare import compare
 from ecocompute_cube.analysis.evidence import Evidence, Visit, evidence, judged_windows
-from ecocompute_cube.analysis.gates import Judged, judge, valid
+from ecocompute_cube.analysis.gates import HOST_CHANGE, Judged, judge, valid
 from ecocompute_cube.analysis.ratios import replicates, t_interval
 from ecocompute_cube.analysis.traces import Trace, read_trace
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
@@ -286,7 +286,32 @@ def _run_findings(run: RunEvidence) -> tuple[Finding, ...]:
                 effect="invalid",
             ),
         )
-    return ()
+    return _host_uneven(run)
+
+
+def _host_uneven(run: RunEvidence) -> tuple[Finding, ...]:
+    """The host's own speed over all counted windows."""
+    spins = [
+        s
+        for windows in run.windows.values()
+        for window in windows
+        if present(window.fact.host_spin_s)
+        for s in window.fact.host_spin_s
+        if s > 0
+    ]
+    change = max(spins) / min(spins) - 1 if spins else 0.0
+    if change <= HOST_CHANGE:
+        return ()
+    return (
+        Finding(
+            code="host_uneven",
+            subject="run",
+            cause=f"The host's own speed differed by {change:.0%} between windows: batch-1 energy "
+            "follows it.",
+            fix="Trust the paired ratios more than the absolute figures, and measure more blocks.",
+            effect="note",
+        ),
+    )
 
 
 def _model_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:

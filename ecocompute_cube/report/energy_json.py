@@ -142,17 +142,16 @@ def _source(known: ArmEvidence) -> Literal["direct-nvml", "none", "scripted"]:
 def _system(known: ArmEvidence) -> SystemUnderTest:
     session = known.sessions[0]
     board = session.board
-    here = present(board)
     hashes = {s.board.uuid_sha256 for s in known.sessions if present(s.board)}
     return SystemUnderTest(
-        gpu=board.name if here else "none",
-        gpu_arch=board.architecture if here else "none",
-        accelerator_count=1 if here else 0,
+        gpu=board.name if present(board) else "none",
+        gpu_arch=board.architecture if present(board) else "none",
+        accelerator_count=1 if present(board) else 0,
         host=session.host.platform,
-        compute_capability=board.compute_capability if here else board,
-        memory_mib=board.memory_mib if here else board,
-        power_limit_w=board.power_limit_w if here else board,
-        virtualization=board.virtualization if here else board,
+        compute_capability=board.compute_capability if present(board) else board,
+        memory_mib=board.memory_mib if present(board) else board,
+        power_limit_w=board.power_limit_w if present(board) else board,
+        virtualization=board.virtualization if present(board) else board,
         boards_sha256=tuple(sorted(hashes)),
         cpu=session.host.cpu,
         cpu_cores=session.host.cores,
