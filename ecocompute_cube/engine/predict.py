@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Decoder layers a second that one host drives at batch 1, eager (our probe: one H200, 16 cores of
 #: a Sapphire Rapids class Xeon). The host decides, not the board; another host may be half or
 #: twice as fast.
-_LAYERS_PER_S: Final = {Precision.FP16: 1150.0, Precision.NF4: 1080.0, Precision.INT8: 240.0}
+_LAYERS_PER_S: Final = {Precision.FP16: 1150.0, Precision.NF4: 1080.0, Precision.INT8: 330.0}
 _LOAD_S: Final = 12.0  # importing torch and transformers, on the same host
 _LOAD_BYTES_PER_S: Final = 1e9
 _SCORE_S: Final = 4.0
@@ -84,14 +84,15 @@ def _visit_s(plan: Plan, arm: Arm, size: Size) -> Second:
     count = protocol.iterations or PROTOCOL_ITERATIONS
     if protocol.iterations is None and protocol.mode is Mode.PRECISE:
         count = math.ceil(protocol.window_s / generation)
-    passes = protocol.warmup.min_passes + 1
-    warm = passes * min(protocol.warmup.output_tokens, arm.workload.output_tokens)
+    warm = protocol.warmup.min_passes * min(
+        protocol.warmup.output_tokens, arm.workload.output_tokens
+    )
     return Second(count * generation + warm / _rate(arm, size) + _READING_S + protocol.cooldown_s)
 
 
 def _load_s(arm: Arm, size: Size) -> Second:
-    del arm  # every precision reads the same FP16 files
-    return Second(_LOAD_S + 2 * size.parameters / _LOAD_BYTES_PER_S)
+    first_pass = arm.workload.output_tokens / _rate(arm, size)
+    return Second(_LOAD_S + 2 * size.parameters / _LOAD_BYTES_PER_S + first_pass)
 
 
 def _memory(arm: Arm, size: Size) -> int:

@@ -51,6 +51,7 @@ class ArmWorker:
         self._clock = clock
         self._device = device
         self._loaded: tuple[Load, Session] | None = None
+        self._warm_once = False  #: whether a generation of full length has run since the load
 
     def obey(self, order: Order) -> Answer:
         """Carry out one order. Raises ArmFailed when the arm cannot go on."""
@@ -90,12 +91,16 @@ class ArmWorker:
 
     def _warm(self, order: Warm, load: Load, session: Session) -> Warmed:
         rule = load.protocol.warmup
-        tokens = min(rule.output_tokens, load.arm.workload.output_tokens)
+        full = load.arm.workload.output_tokens
+        short = min(rule.output_tokens, full)
         durations: list[float] = []
         temperatures: list[MaybeFloat] = [self._temperature()]
         settled = False
         while len(durations) < rule.max_passes and not settled:
-            durations.append(self._timed(session, len(durations), tokens))
+            durations.append(
+                self._timed(session, len(durations), short if self._warm_once else full)
+            )
+            self._warm_once = True
             temperatures.append(self._temperature())
             settled = len(durations) >= rule.min_passes and _settled(
                 durations, temperatures, rule.settled_pct, rule.settled_c

@@ -79,12 +79,16 @@ class Workload(Record):
 
 
 class Warmup(Record):
-    """Unmeasured generations before a window, until speed and temperature have settled."""
+    """Unmeasured generations before a window, until speed and temperature have settled.
 
-    min_passes: int = Field(default=2, ge=1)
-    max_passes: int = Field(default=10, ge=1)
-    output_tokens: int = Field(default=64, ge=2)
-    settled_pct: float = Field(default=2.0, gt=0)  #: spread of the last two passes' durations
+    The first pass after a load is of full length: every new length of the cache makes the memory
+    allocator grow, and that must not happen inside a window. The others are short.
+    """
+
+    min_passes: int = Field(default=3, ge=1)
+    max_passes: int = Field(default=6, ge=1)
+    output_tokens: int = Field(default=64, ge=2)  #: of a short pass
+    settled_pct: float = Field(default=5.0, gt=0)  #: spread of the last two passes' durations
     settled_c: float = Field(default=2.0, gt=0)  #: spread of the last three temperatures (A2)
 
     @model_validator(mode="after")
