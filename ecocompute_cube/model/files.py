@@ -25,11 +25,13 @@ def write_whole(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
-    except OSError as error:
+    except BaseException as error:  # Ctrl-C too must leave nothing behind
         if temporary is not None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
-        raise output_error(error, f"write {path.name}") from error
+        if isinstance(error, OSError):
+            raise output_error(error, f"write {path.name}") from error
+        raise
 
 
 def _umask() -> int:

@@ -7,14 +7,17 @@ Any other break of the chain is an error.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import ValidationError
 
-from ecocompute_cube.errors import JournalBroken, output_error
+from ecocompute_cube.errors import JournalBroken, PlanError, output_error
 from ecocompute_cube.model.base import canonical_json, sha256_hex
+from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.journal import GENESIS, Fact, Line
 
 if TYPE_CHECKING:
@@ -59,11 +62,9 @@ def read_journal(path: Path) -> Journal:
 def _follows(raw: bytes, number: int, head: str, name: str) -> Line:
     try:
         line = Line.model_validate_json(raw)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
+    except (ValidationError, PlanError) as error:  # PlanError: a model that this version lacks
         raise JournalBroken(
-            f"{name}, line {number + 1}: {place or 'not a record'}: {first['msg']}.",
+            f"{name}, line {number + 1}: {_wrong(error)}",
             "The journal was edited or written by another version; restore the original file.",
         ) from None
     if line.prev != head or line.seq != number:
@@ -74,26 +75,50 @@ def _follows(raw: bytes, number: int, head: str, name: str) -> Line:
     return line
 
 
-class JournalWriter:
-    """Appends facts to one journal, each on disk before ``append`` returns."""
+def _wrong(error: ValidationError | PlanError) -> str:
+    if isinstance(error, PlanError):
+        return error.cause
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place or 'not a record'}: {first['msg']}."
 
-    def __init__(self, path: Path, utc_now: Callable[[], str], head: str, seq: int) -> None:
+
+class JournalWriter:
+    """Appends facts to one journal, each on disk before ``append`` returns.
+
+    ``sync`` brings a file to the disk; tests see there what a crash would leave.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        utc_now: Callable[[], str],
+        head: str,
+        seq: int,
+        sync: Callable[[int], None] = os.fsync,
+    ) -> None:
         self._utc_now = utc_now
         self._head = head
         self._seq = seq
+        self._sync = sync
         try:
-            self._file = path.open("ab", buffering=0)
+            self._file = path.open("ab" if seq else "xb", buffering=0)
+            self._size = os.fstat(self._file.fileno()).st_size
             _sync_folder(path.parent)
         except OSError as error:
             raise output_error(error, f"open {path.name}") from error
 
     @classmethod
-    def create(cls, path: Path, utc_now: Callable[[], str]) -> JournalWriter:
-        """A writer for a journal that does not exist yet."""
-        return cls(path, utc_now, GENESIS, 0)
+    def create(
+        cls, path: Path, utc_now: Callable[[], str], sync: Callable[[int], None] = os.fsync
+    ) -> JournalWriter:
+        """A writer for a journal that does not exist yet. Raises OutputError when it does."""
+        return cls(path, utc_now, GENESIS, 0, sync)
 
     @classmethod
-    def resume(cls, path: Path, utc_now: Callable[[], str]) -> tuple[JournalWriter, Journal]:
+    def resume(
+        cls, path: Path, utc_now: Callable[[], str], sync: Callable[[int], None] = os.fsync
+    ) -> tuple[JournalWriter, Journal]:
         """A writer that goes on after the last whole line; a torn end is set aside beside it.
 
         Raises JournalBroken as ``read_journal`` does, OutputError if the folder refuses.
@@ -101,20 +126,33 @@ class JournalWriter:
         journal = read_journal(path)
         if journal.torn:
             _set_aside(path, journal)
-        return cls(path, utc_now, journal.head, len(journal.lines)), journal
+        return cls(path, utc_now, journal.head, len(journal.lines), sync), journal
 
     def append(self, record: Fact) -> None:
         """Write one fact and wait until it is on the disk.
 
-        Raises DiskFull or OutputError; the journal is then whole up to the fact before.
+        Raises DiskFull or OutputError. Whatever is raised, Ctrl-C too, the journal is whole up to
+        this fact or the one before, and may be appended to.
         """
         line = Line(seq=self._seq, prev=self._head, utc=self._utc_now(), record=record)
         raw = canonical_json(line.model_dump(mode="json")).encode()
         try:
+            self._trim()
             _write_all(self._file.fileno(), raw + b"\n")
-            os.fsync(self._file.fileno())
+            self._count(raw)  # before the sync, where an interrupt is likeliest to arrive
+            self._sync(self._file.fileno())
         except OSError as error:
+            with contextlib.suppress(OSError):
+                self._trim()
             raise output_error(error, "write the journal") from error
+
+    def _trim(self) -> None:
+        """Cut off what a failed or interrupted write left after the last counted line."""
+        if os.fstat(self._file.fileno()).st_size > self._size:
+            os.ftruncate(self._file.fileno(), self._size)
+
+    def _count(self, raw: bytes) -> None:
+        self._size += len(raw) + 1
         self._head = sha256_hex(raw)
         self._seq += 1
 
@@ -140,13 +178,17 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _set_aside(path: Path, journal: Journal) -> None:
-    whole = path.stat().st_size - len(journal.torn)
-    aside = path.with_name(f"{path.stem}.torn-{len(journal.lines)}")
+    write_whole(_unused(path, len(journal.lines)), journal.torn)
     try:
-        aside.write_bytes(journal.torn)
-        os.truncate(path, whole)
+        os.truncate(path, path.stat().st_size - len(journal.torn))
     except OSError as error:
         raise output_error(error, "set the unfinished last line aside") from error
+
+
+def _unused(path: Path, lines: int) -> Path:
+    """A name for a torn end that no earlier one has taken."""
+    names = (f"{path.stem}.torn-{lines}{f'-{n}' if n else ''}" for n in itertools.count())
+    return next(aside for name in names if not (aside := path.with_name(name)).exists())
 
 
 def _sync_folder(folder: Path) -> None:
