@@ -1,0 +1,1 @@
+"""Speed and accuracy of our own code; never timed inside a test."""

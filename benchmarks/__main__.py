@@ -1,0 +1,77 @@
+"""``make bench``: what our own code costs, beside a bare interpreter in the same run.
+
+``python -m benchmarks`` measures start-up; ``--rehearsal`` also times a rehearsal with everything
+set up, ``--tests`` the test suite. Figures are medians; the ratio column is what travels between machines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+_ROUNDS = 15
+
+#: name, command, seconds it may take above a bare interpreter
+_STARTS = (
+    ("bare interpreter", ["-c", "pass"], None),
+    ("import ecocompute_cube", ["-c", "import ecocompute_cube"], 0.05),
+    ("ecocompute --help", ["-m", "ecocompute_cube.cli", "--help"], 0.15),
+)
+
+
+def _seconds(command: list[str]) -> float:
+    start = time.monotonic()
+    subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+    return time.monotonic() - start
+
+
+def _start_up() -> bool:
+    taken: dict[str, list[float]] = {name: [] for name, _, _ in _STARTS}
+    for _ in range(_ROUNDS):  # in turn, so that a busy moment hits them alike
+        for name, command, _ in _STARTS:
+            taken[name].append(_seconds(command))
+    bare = statistics.median(taken["bare interpreter"])
+    within = True
+    for name, _, limit in _STARTS:
+        median = statistics.median(taken[name])
+        line = f"{name:28} {1e3 * median:7.1f} ms  {median / bare:5.1f} × bare"
+        if limit is not None:
+            ok = median - bare <= limit
+            within &= ok
+            line += f"  {'within' if ok else 'OVER'} {1e3 * limit:.0f} ms above bare"
+        sys.stdout.write(line + "\n")
+    return within
+
+
+def _timed(name: str, command: list[str], limit: float) -> bool:
+    took = _seconds(command)
+    ok = took <= limit
+    sys.stdout.write(f"{name:28} {took:7.1f} s   {'within' if ok else 'OVER'} {limit:.0f} s\n")
+    return ok
+
+
+def main() -> int:
+    """Print the figures; status 1 when one is over its limit."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rehearsal", action="store_true")
+    parser.add_argument("--tests", action="store_true")
+    options = parser.parse_args()
+    within = _start_up()
+    if options.rehearsal:
+        with tempfile.TemporaryDirectory() as folder:
+            results, pages = Path(folder) / "results", Path(folder) / "report"
+            run = ["-m", "ecocompute_cube.cli", "run", "--rehearse"]
+            command = [*run, "--output_dir", str(results), "--report_dir", str(pages)]
+            within &= _timed("rehearsal", command, 180)
+    if options.tests:
+        within &= _timed("test suite", ["-m", "pytest", "-q"], 300)
+    return 0 if within else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
