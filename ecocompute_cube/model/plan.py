@@ -284,9 +284,9 @@ def _pairs(choice: ContrastChoice, arms: dict[str, Arm]) -> list[tuple[str, str]
     lost = [partner for own, partner in pairs if partner not in arms or partner == own]
     if not pairs or lost:
         raise PlanError(
-            f"The contrast {choice.arm.model_dump(exclude_none=True)} against "
-            f"{choice.against.model_dump(exclude_none=True)} does not name two different arms "
-            "of this plan.",
+            f"The contrast {choice.arm.model_dump(mode='json', exclude_none=True)} against "
+            f"{choice.against.model_dump(mode='json', exclude_none=True)} does not name two "
+            "different arms of this plan.",
             "Name models, precisions and runtimes that the plan lists.",
         )
     return pairs

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import json
+import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from pydantic_core import ErrorDetails
-    from yaml import MappingNode
+    from yaml import MappingNode, Node, ScalarNode
 
 #: Which record lies behind a key, so that a misspelt key can be answered with its neighbours.
 _BEHIND: Final[dict[str, type[BaseModel]]] = {
@@ -40,50 +43,80 @@ _BEHIND: Final[dict[str, type[BaseModel]]] = {
 }
 
 
+_DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_QUOTED: Final = 60  # characters of a wrong value that help; a longer one only hides the sentence
+
+
 def read_plan(path: Path) -> Plan:
     """The plan in a YAML file, with local models and texts resolved beside that file.
 
     Raises PlanError with the place and the remedy for anything that is not a plan.
     """
-    data = _load_yaml(path)
+    text = _as_json(_load_yaml(path), path.name)
     try:
-        plan = Plan.model_validate_json(json.dumps(data, default=str))
+        plan = Plan.model_validate_json(text)
         plan.expanded_contrasts()
+        return _resolve(plan, path.parent)
     except ValidationError as error:
         raise _explain(path, error) from None
-    return _resolve(plan, path.parent)
+
+
+def _as_json(data: dict[str, object], name: str) -> str:
+    try:
+        return json.dumps(data, default=_date)
+    except (TypeError, ValueError) as error:
+        raise PlanError(f"{name} holds what no plan has: {error}.", "Take it out.") from None
+
+
+def _date(value: object) -> str:
+    """A day, for a plan named by one; nothing else that YAML knows is ever meant."""
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    raise TypeError(f"a {type(value).__name__}")
 
 
 def _resolve(plan: Plan, folder: Path) -> Plan:
     data = plan.model_dump(mode="json")
-    data["models"] = [_beside(model, folder) for model in plan.models]
+    data["models"] = [_model_beside(model, folder) for model in plan.models]
     if plan.quality.text != "builtin":
-        data["quality"]["text"] = str(folder / plan.quality.text)
+        data["quality"]["text"] = _beside(plan.quality.text, folder)
     return Plan.model_validate_json(json.dumps(data))
 
 
-def _beside(model: str, folder: Path) -> str:
+def _model_beside(model: str, folder: Path) -> str:
     if model == EMBEDDED or model.startswith(RANDOM_PREFIX):
         return model
-    return str(folder / Path(model.removeprefix("local:")).expanduser())
+    return _beside(model.removeprefix("local:"), folder)
+
+
+def _beside(path: str, folder: Path) -> str:
+    """An absolute path, so that no folder's name is taken for one of the words of a plan."""
+    try:
+        given = Path(path).expanduser()
+    except RuntimeError:
+        raise PlanError(f"There is no home folder for '{path}'.", "Write the path out.") from None
+    if not path or "\0" in path:
+        raise PlanError(f"{path!r} is no path.", "Name a folder or a file beside the plan.")
+    return os.path.normpath((folder / given).absolute())
 
 
 def _load_yaml(path: Path) -> dict[str, object]:
-    if path.is_dir():
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except IsADirectoryError:
         raise PlanError(
             f"'{path.name}' is a folder, not a parameters file.",
             "Give a YAML file with --parameters_file, for example workspace/config/default.yaml.",
-        )
-    try:
-        text = path.read_text(encoding="utf-8")
+        ) from None
     except FileNotFoundError:
         raise PlanError(
             f"There is no parameters file '{path.name}' at the place given.",
             "Copy workspace/config/default.yaml, or name an existing file with --parameters_file.",
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or NUL in the path
+        reason = error.strerror if isinstance(error, OSError) else error
         raise PlanError(
-            f"The parameters file '{path.name}' cannot be read ({error}).",
+            f"The parameters file '{_printable(path.name)[:_QUOTED]}' cannot be read ({reason}).",
             "Give a readable UTF-8 YAML file.",
         ) from None
     return _parse_yaml(text, path.name)
@@ -93,7 +126,25 @@ def _parse_yaml(text: str, name: str) -> dict[str, object]:
     import yaml
 
     class StrictLoader(yaml.SafeLoader):
-        """YAML 1.1 safe loader that refuses a key given twice."""
+        """YAML 1.1 safe loader without its surprises: repeated keys, aliases, 010 for eight."""
+
+        def compose_node(self, parent: Node | None, index: int) -> Node | None:
+            if self.check_event(yaml.events.AliasEvent):
+                line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call]  # PyYAML has none
+                raise PlanError(
+                    f"{name}: line {line} points back with '*'; a plan has no aliases.",
+                    "Write the value out.",
+                )
+            return super().compose_node(parent, index)
+
+    def number(loader: StrictLoader, node: ScalarNode) -> int:
+        if not _DECIMAL.fullmatch(node.value):
+            raise PlanError(
+                f"{name}: line {node.start_mark.line + 1}: '{node.value[:_QUOTED]}' is not a "
+                "decimal number.",
+                "Write it with the digits 0 to 9 and no leading zero.",
+            )
+        return int(node.value)
 
     def mapping(loader: StrictLoader, node: MappingNode) -> dict[Hashable, object]:
         keys = [loader.construct_object(key) for key, _ in node.value]
@@ -107,10 +158,13 @@ def _parse_yaml(text: str, name: str) -> dict[str, object]:
         return dict(loader.construct_pairs(node, deep=True))
 
     StrictLoader.add_constructor("tag:yaml.org,2002:map", mapping)
+    StrictLoader.add_constructor("tag:yaml.org,2002:int", number)
     try:
         data = yaml.load(text, Loader=StrictLoader)  # noqa: S506 (a subclass of SafeLoader)
     except (yaml.YAMLError, TypeError, ValueError) as error:
         raise PlanError(f"{name} is not valid YAML: {_one_line(error)}.", "Correct it.") from None
+    except RecursionError:
+        raise PlanError(f"{name} nests too deep for a plan.", "Take the brackets out.") from None
     if not isinstance(data, dict):
         raise PlanError(
             f"{name} does not hold a mapping of plan keys.",
@@ -127,18 +181,28 @@ def _explain(path: Path, error: ValidationError) -> PlanError:
     details = error.errors()
     place = ".".join(str(part) for part in details[0]["loc"]) or "the plan"
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    return PlanError(f"{path.name}: {place}: {_wrong(details[0])}{more}.", _remedy(details[0]))
+    wrong = f"{path.name}: {place}: {_wrong(details[0])}{more}"
+    return PlanError(_printable(wrong if wrong.endswith("?") else f"{wrong}."), _remedy(details[0]))
+
+
+def _printable(text: str) -> str:
+    """Without characters that a terminal obeys."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _wrong(detail: ErrorDetails) -> str:
     if detail["type"] == "extra_forbidden":
         return "there is no such key"
+    if detail["type"] == "json_invalid":
+        return "there is text in it that is not Unicode"
     given = detail["input"]
-    shown = f", got {given!r}" if isinstance(given, str | int | float | bool) else ""
+    shown = f", got {repr(given)[:_QUOTED]}" if isinstance(given, str | int | float | bool) else ""
     return detail["msg"].removeprefix("Value error, ").rstrip(".") + shown
 
 
 def _remedy(detail: ErrorDetails) -> str:
+    if detail["type"] == "missing":
+        return "Add it; docs/formats.md lists what each key accepts."
     if detail["type"] != "extra_forbidden":
         return "Correct that value; docs/formats.md lists what each key accepts."
     known = _fields_at(detail["loc"][:-1])

@@ -1,0 +1,219 @@
+"""A plan says the same wherever it is read, and keeps the host's folders to itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import PurePath
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ecocompute_cube.errors import PlanError
+from ecocompute_cube.model.plan import Contrast, Plan, parse_arm, public_reference, slug
+
+calm = settings(deadline=None, max_examples=100)
+paths = st.lists(
+    st.text(
+        st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=9
+    ),
+    min_size=1,
+    max_size=4,
+)
+models = st.sampled_from(["embedded", "random:smollm2-135m", "random:qwen2-7b"]) | paths.map(
+    lambda parts: "/" + "/".join(parts)
+)
+
+
+def plan(**changes: object) -> Plan:
+    return Plan.model_validate_json(json.dumps({"name": "p", **changes}))
+
+
+def _sorted(workload: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(workload.items()))
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Plans in mode precise, over every field."""
+    number = st.integers(1, 10**6)
+    workload = st.fixed_dictionaries(
+        {"prompt_tokens": number, "output_tokens": st.integers(2, 10**6), "batch": number}
+    )
+    few = draw(number)
+    data: dict[str, Any] = {
+        "name": draw(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80)),
+        "models": draw(
+            st.lists(models, min_size=1, max_size=3, unique_by=lambda m: slug(public_reference(m)))
+        ),
+        "arms": draw(
+            st.lists(st.sampled_from(["FP16", "NF4", "INT8/eager"]), min_size=1, unique=True)
+        ),
+        "workloads": draw(st.lists(workload, min_size=1, max_size=3, unique_by=_sorted)),
+        "protocol": {
+            "mode": "precise",
+            "iterations": draw(st.none() | number),
+            "window_s": draw(st.floats(0.001, 1e6)),
+            "blocks": draw(number),
+            "sessions": draw(number),
+            "warmup": {"min_passes": few, "max_passes": few + draw(number)},
+            "seed": draw(st.integers(0, 2**64)),
+        },
+        "quality": {
+            "enabled": draw(st.booleans()),
+            "text": draw(st.just("builtin") | paths.map(lambda parts: "/" + "/".join(parts))),
+        },
+    }
+    return Plan.model_validate_json(json.dumps(data))
+
+
+@calm
+@given(plans())
+def test_a_plan_survives_json(asked: Plan) -> None:
+    assert Plan.model_validate_json(asked.model_dump_json()) == asked
+    assert Plan.model_validate_json(json.dumps(asked.model_dump(mode="json"))) == asked
+
+
+@calm
+@given(plans())
+def test_the_public_plan_names_no_folder_and_is_public_already(asked: Plan) -> None:
+    public = asked.public()
+    assert public.public() == public
+    assert "/" not in "".join(public.models) + public.quality.text
+    for model in asked.models:
+        if model.startswith("/"):
+            assert f"local:{PurePath(model).name}" in public.models
+
+
+@calm
+@given(plans())
+def test_arms_have_ids_of_their_own_that_are_safe_in_paths(asked: Plan) -> None:
+    ids = [arm.id for arm in asked.expanded()]
+    assert len(set(ids)) == len(ids) == len(asked.models) * len(asked.arms) * len(asked.workloads)
+    assert all(slug(part) == part for each in ids for part in each.split("_"))
+    named = {side for c in asked.expanded_contrasts() for side in (c.arm, c.against)}
+    assert named <= set(ids)
+
+
+def test_the_hash_is_of_what_is_asked_and_not_of_how_it_is_written() -> None:
+    here = plan(models=["/home/me/m"], protocol={"blocks": 3, "seed": 0})
+    there = plan(protocol={"seed": 0, "blocks": 3}, models=["local:m"])
+    assert here.sha256 == there.sha256
+    assert here.sha256 != plan(models=["local:m"], protocol={"blocks": 4}).sha256
+
+
+def test_spelling_out_the_defaults_changes_no_hash() -> None:
+    full = plan().model_dump(mode="json")
+    assert Plan.model_validate_json(json.dumps(full)).sha256 == plan().sha256
+
+
+def test_the_hash_of_a_plan_stays_what_it_was() -> None:
+    """Runs are resumed and pooled by it: another value here orphans every unfinished run."""
+    asked = Plan.model_validate_json(WRITTEN)
+    written: dict[str, object] = json.loads(WRITTEN)
+    assert asked.model_dump(mode="json") == written, "a new field: spell it out below"
+    assert asked.sha256 == "192e9b1f56c6a06d98b0dbdec45ca7abfa13378fe4f9d3c894fd4f6945d86c12"
+
+
+WRITTEN = """
+{
+ "format": "ecocompute-plan/1",
+ "name": "golden",
+ "models": [
+  "random:smollm2-135m",
+  "local:m"
+ ],
+ "arms": [
+  "FP16",
+  "NF4/eager"
+ ],
+ "workloads": [
+  {
+   "prompt_tokens": 10,
+   "output_tokens": 256,
+   "batch": 1
+  }
+ ],
+ "contrasts": [
+  {
+   "arm": {
+    "model": null,
+    "precision": "NF4",
+    "runtime": null
+   },
+   "against": {
+    "model": null,
+    "precision": "FP16",
+    "runtime": null
+   }
+  }
+ ],
+ "protocol": {
+  "mode": "protocol-v1.1",
+  "iterations": null,
+  "window_s": 20.0,
+  "blocks": 3,
+  "sessions": 1,
+  "cooldown_s": 0.0,
+  "warmup": {
+   "min_passes": 3,
+   "max_passes": 6,
+   "output_tokens": 64,
+   "settled_pct": 5.0,
+   "settled_c": 2.0
+  },
+  "threshold_pct": 2.0,
+  "confidence": 0.95,
+  "seed": 0
+ },
+ "quality": {
+  "enabled": true,
+  "text": "builtin",
+  "window_tokens": 1024,
+  "max_windows": null
+ }
+}
+"""
+
+
+def test_each_precision_is_compared_with_fp16_of_its_own_kind() -> None:
+    asked = plan(models=["random:smollm2-135m", "random:qwen2-7b"], arms=["NF4", "FP16", "INT8"])
+    pairs = [
+        (c.arm.split("_")[0], c.arm.split("_")[2], c.against.split("_")[0])
+        for c in asked.expanded_contrasts()
+    ]
+    assert pairs == [
+        (f"random-{model}", precision, f"random-{model}")
+        for model in ("smollm2-135m", "qwen2-7b")
+        for precision in ("NF4", "INT8")
+    ]
+    assert all("_FP16_" in c.against for c in asked.expanded_contrasts())
+
+
+def test_a_contrast_of_ones_own_is_added_once() -> None:
+    own = {"arm": {"precision": "NF4"}, "against": {"precision": "INT8"}}
+    asked = plan(models=["random:smollm2-135m"], contrasts=[own, own])
+    nf4, int8 = (arm.id for arm in asked.expanded()[1:])
+    assert asked.expanded_contrasts()[-1] == Contrast(arm=nf4, against=int8)
+    assert len(asked.expanded_contrasts()) == 3
+
+
+def test_a_rehearsal_is_the_same_arms_made_small() -> None:
+    asked = plan(protocol={"mode": "precise", "blocks": 9}, workloads=[{"output_tokens": 8}, {}])
+    small = asked.rehearsed()
+    assert [w.output_tokens for w in small.workloads] == [8, 32]
+    assert (small.protocol.blocks, small.protocol.sessions, small.protocol.iterations) == (1, 1, 1)
+    assert [a.precision for a in small.expanded()] == [a.precision for a in asked.expanded()]
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"), [("NF4", "NF4/eager"), ("nf4/eager", "NF4/eager"), ("int8", "INT8/eager")]
+)
+def test_an_arm_is_a_precision_and_a_runtime(text: str, reads: str) -> None:
+    assert str(parse_arm(text)) == reads
+
+
+def test_an_unknown_architecture_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(PlanError, match="qwen2-7b"):
+        public_reference("random:gpt")
