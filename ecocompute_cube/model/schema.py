@@ -10,7 +10,7 @@ import json
 import sys
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ecocompute_cube.model.energy import EnergyReport
 from ecocompute_cube.model.files import write_whole
@@ -20,7 +20,11 @@ from ecocompute_cube.model.plan import Plan
 from ecocompute_cube.model.report import ReportFile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pydantic import BaseModel
+
+Json: TypeAlias = Any
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -36,7 +40,30 @@ DOCUMENTS: Final[dict[str, type[BaseModel]]] = {
 def schema_text(model: type[BaseModel]) -> str:
     """One model's schema as it is committed. Written and read documents share one schema."""
     schema = {"$schema": _DIALECT, **model.model_json_schema(mode="validation")}
+    for choice in _choices(schema):
+        _require_tag(schema, choice)
     return json.dumps(schema, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _choices(node: Json) -> Iterator[dict[str, Json]]:
+    """Every place where a tag decides between records."""
+    if isinstance(node, dict):
+        if "discriminator" in node:
+            yield node
+        for inner in node.values():
+            yield from _choices(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from _choices(inner)
+
+
+def _require_tag(schema: dict[str, Json], choice: dict[str, Json]) -> None:
+    """A record that has its tag by default must still show it when read: the models insist."""
+    tag = choice["discriminator"]["propertyName"]
+    for reference in choice["oneOf"]:
+        record = schema["$defs"][reference["$ref"].rpartition("/")[2]]
+        if tag not in record.setdefault("required", []):
+            record["required"].append(tag)
 
 
 def schema_path(name: str) -> Path:
