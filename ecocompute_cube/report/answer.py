@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.claims import Comparison, Verdict
 from ecocompute_cube.model.plan import BASELINE
+from ecocompute_cube.report.labels import arm_label, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,20 +36,17 @@ def answer(
         return "Not measured: this is a rehearsal without a board."
     quantized = [arm for arm in arms if arm.precision is not BASELINE]
     parts = [
-        f"{_label(arm, arms)} {describe(arm.vs_baseline)}"
+        f"{arm_label(arm, arms)} {describe(arm.vs_baseline)}"
         for arm in quantized
         if present(arm.vs_baseline)
     ]
     if parts:
         return "Against FP16: " + "; ".join(parts) + "."
-    parts = [f"{each.arm} against {each.against} {describe(each)}" for each in comparisons]
+    parts = [
+        f"{label_of(each.arm, arms)} against {label_of(each.against, arms)} {describe(each)}"
+        for each in comparisons
+    ]
     return "; ".join(parts) + "." if parts else "Nothing was compared."
-
-
-def _label(arm: ArmReport, arms: tuple[ArmReport, ...]) -> str:
-    label = f"{arm.precision}/{arm.runtime}"
-    several = len({(each.model, each.workload.slug) for each in arms}) > 1
-    return f"{label} of {arm.model} ({arm.workload.slug})" if several else label
 
 
 def describe(comparison: Comparison) -> str:

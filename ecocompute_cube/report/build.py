@@ -39,6 +39,12 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "ecocompute-report/1"
 
+#: What else must be said of weights that are not their maker's.
+_NO_QUALITY: Final = {
+    Weights.DEQUANTIZED: ", and the perplexity of quantizing them again is not what a precision "
+    "costs"
+}
+
 
 class RunEvidence(NamedTuple):
     """Everything a report of one run is made from."""
@@ -323,7 +329,7 @@ def _model_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
             code="weights_not_original",
             subject=arm.id,
             cause=f"The weights of {manifest.name} are {manifest.weights}, not its maker's: "
-            "not poolable with the named model.",
+            f"not poolable with the named model{_NO_QUALITY.get(manifest.weights, '')}.",
             fix="Measure the original checkpoint from a local folder.",
             effect="note",
         ),

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
-from ecocompute_cube.model.base import present
+from ecocompute_cube.model.base import Absent, present
+from ecocompute_cube.report.labels import arm_label
 
 if TYPE_CHECKING:
-    from ecocompute_cube.model.report import ArmReport, Report
+    from ecocompute_cube.model.claims import Comparison
+    from ecocompute_cube.model.report import Energy, Report
 
 Spec = dict[str, object]
 
 
 def energy_bars(report: Report) -> Spec | None:
     """MJ per token of each arm with its interval; None where nothing was measured."""
-    values = [_bar(arm) for arm in report.arms if present(arm.energy)]
+    values = [
+        _bar(arm_label(arm, report.arms), energy, arm.vs_baseline)
+        for arm in report.arms
+        if present(energy := arm.energy)
+    ]
     if not values:
         return None
-    base: Spec = {"y": {"field": "arm", "type": "nominal", "sort": None, "title": None}}
+    axis = {"labelLimit": 420, "labelFontSize": 12}  # px: long model names stay whole
+    arm: Spec = {"field": "arm", "type": "nominal", "sort": None, "title": None, "axis": axis}
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "padding": {"left": 60, "right": 10, "top": 5, "bottom": 5},  # browsers' fonts are wider
         "width": 560,
         "height": {"step": 34},
         "config": {"view": {"stroke": None}, "font": "sans-serif"},
         "data": {"values": values},
-        "encoding": base,
+        "encoding": {"y": arm},
         "layer": [
             {
                 "mark": {"type": "bar", "color": "#4c78a8", "height": {"band": 0.6}},
@@ -33,6 +41,7 @@ def energy_bars(report: Report) -> Spec | None:
                         "field": "mj",
                         "type": "quantitative",
                         "title": "energy per output token, mJ (board)",
+                        "scale": {"domainMax": 1.25 * max(bar["high"] for bar in values)},
                     }
                 },
             },
@@ -54,22 +63,22 @@ def energy_bars(report: Report) -> Spec | None:
     }
 
 
-def _bar(arm: ArmReport) -> dict[str, object]:
-    energy = arm.energy
-    if not present(energy):
-        raise ValueError(f"{arm.arm} has no energy to draw")
+class Bar(TypedDict):
+    """One arm as the chart draws it; millijoules a token."""
+
+    arm: str
+    mj: float
+    low: float
+    high: float
+    label: str
+
+
+def _bar(arm: str, energy: Energy, versus: Comparison | Absent) -> Bar:
     interval = energy.interval_mj
     low, high = (interval.low, interval.high) if present(interval) else (energy.mj_per_token,) * 2
-    versus = arm.vs_baseline
     change = versus.change_pct if present(versus) else versus
     label = f"{energy.mj_per_token:.0f}" + (f"  ({change:+.1f} %)" if present(change) else "")
-    return {
-        "arm": f"{arm.model} {arm.precision} {arm.runtime}",
-        "mj": energy.mj_per_token,
-        "low": low,
-        "high": high,
-        "label": label,
-    }
+    return {"arm": arm, "mj": energy.mj_per_token, "low": low, "high": high, "label": label}
 
 
 def as_svg(spec: Spec) -> str:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ecocompute_cube import __version__
 from ecocompute_cube.report.charts import as_svg, energy_bars
-from ecocompute_cube.report.text import HEADINGS, rows
+from ecocompute_cube.report.text import HEADINGS, comparison_lines, finding_lines, rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,16 @@ def as_html(reports: Sequence[Report]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    runs = [{"report": report, "rows": rows(report), "svg": _figure(report)} for report in reports]
+    runs = [
+        {
+            "report": report,
+            "rows": rows(report),
+            "comparisons": comparison_lines(report),
+            "findings": finding_lines(report),
+            "svg": _figure(report),
+        }
+        for report in reports
+    ]
     return environment.get_template("report.html").render(
         runs=runs, headings=HEADINGS, version=__version__
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
 from ecocompute_cube.model.plan import BASELINE
+from ecocompute_cube.report.labels import arm_label, label_of
 
 if TYPE_CHECKING:
     from ecocompute_cube.model.claims import Comparison, Finding, Interval
@@ -42,19 +43,10 @@ def rows(report: Report) -> tuple[Row, ...]:
     return tuple(_row(arm, report) for arm in report.arms)
 
 
-def _several(report: Report) -> bool:
-    return len({(arm.model, arm.workload.slug) for arm in report.arms}) > 1
-
-
-def _label(arm: ArmReport, several: bool) -> str:
-    label = f"{arm.precision} {arm.runtime}"
-    return f"{arm.model}, {arm.workload.slug}: {label}" if several else label
-
-
 def _row(arm: ArmReport, report: Report) -> Row:
     energy = arm.energy
     return Row(
-        arm=_label(arm, _several(report)),
+        arm=arm_label(arm, report.arms),
         energy=f"{energy.mj_per_token:.0f}" if present(energy) else _NONE,
         interval=_interval(energy.interval_mj) if present(energy) else _NONE,
         versus=_versus(arm.vs_baseline),
@@ -108,13 +100,22 @@ def as_markdown(report: Report) -> str:
 def as_text(report: Report) -> str:
     """The question, the answer, the table, what else was compared, and the findings."""
     lines = [report.question, report.answer, "", *_table([HEADINGS, *rows(report)])]
-    shown = {(arm.arm, arm.vs_baseline.against) for arm in report.arms if present(arm.vs_baseline)}
-    for other in report.comparisons:
-        if (other.arm, other.against) not in shown:
-            lines += ["", f"{other.arm} against {other.against}: {_versus(other)}, {other.verdict}"]
+    for line in comparison_lines(report):
+        lines += ["", line]
     lines += ["", *finding_lines(report)] if report.findings else []
     lines += ["", *_machines(report)]
     return "\n".join(lines) + "\n"
+
+
+def comparison_lines(report: Report) -> list[str]:
+    """Each comparison that is not in the table: everything but an arm against its FP16."""
+    shown = {(arm.arm, arm.vs_baseline.against) for arm in report.arms if present(arm.vs_baseline)}
+    return [
+        f"{label_of(other.arm, report.arms)} against {label_of(other.against, report.arms)}: "
+        f"{_versus(other)}, {other.verdict}"
+        for other in report.comparisons
+        if (other.arm, other.against) not in shown
+    ]
 
 
 def _table(cells: list[tuple[str, ...]]) -> list[str]:
@@ -128,16 +129,11 @@ def finding_lines(report: Report) -> list[str]:
     subjects: dict[Finding, list[str]] = {}
     for finding in report.findings:
         alike = finding.model_copy(update={"subject": ""})
-        subjects.setdefault(alike, []).append(_short(report, finding.subject))
+        subjects.setdefault(alike, []).append(label_of(finding.subject, report.arms))
     return [
         f"{f.effect}: {f.code} ({', '.join(named)}): {f.cause} {f.fix}"
         for f, named in subjects.items()
     ]
-
-
-def _short(report: Report, subject: str) -> str:
-    arm = next((arm for arm in report.arms if arm.arm == subject), None)
-    return _label(arm, _several(report)) if arm else subject
 
 
 def _machines(report: Report) -> list[str]:
