@@ -1,7 +1,7 @@
 """``make bench``: what our own code costs, beside a bare interpreter in the same run.
 
 ``python -m benchmarks`` measures start-up; ``--rehearsal`` also times a rehearsal with everything
-set up, ``--tests`` the test suite. Figures are medians; the ratios are what travels between machines.
+set up, ``--tests`` the test suite. Figures are medians; ratios are what travels between machines.
 """
 
 from __future__ import annotations

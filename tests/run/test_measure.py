@@ -11,6 +11,7 @@ from ecocompute_cube.analysis.protocol import Profile, Verdict, grade
 from ecocompute_cube.device.scripted import Behaviour
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import present
+from ecocompute_cube.model.plan import Precision
 from ecocompute_cube.report.build import build_report, read_run
 from ecocompute_cube.report.write import recompute, write_energy, write_report
 
@@ -31,10 +32,10 @@ def test_paired_change_and_verdict_follow_from_the_truth(tmp_path: Path) -> None
     report = write_energy(Scene(tmp_path).measure(plan()))
     by_name = {arm.precision: arm.vs_baseline for arm in report.arms}
     expected = (true_mj("INT8") / true_mj("FP16") - 1) * 100
-    assert present(by_name["INT8"]) and present(by_name["INT8"].change_pct)
-    assert by_name["INT8"].change_pct == pytest.approx(expected, abs=0.1)
-    assert by_name["INT8"].verdict == "higher"
-    assert by_name["INT8"].n == 3
+    assert present(by_name[Precision.INT8]) and present(by_name[Precision.INT8].change_pct)
+    assert by_name[Precision.INT8].change_pct == pytest.approx(expected, abs=0.1)
+    assert by_name[Precision.INT8].verdict == "higher"
+    assert by_name[Precision.INT8].n == 3
 
 
 def test_every_arm_file_is_dataset_eligible_in_form(tmp_path: Path) -> None:
@@ -64,8 +65,10 @@ def test_an_arm_that_runs_out_of_memory_costs_only_itself(tmp_path: Path) -> Non
     failures = {"NF4": ArmFailed("out_of_memory", "The board ran out of memory.", "Use less.")}
     report = write_energy(Scene(tmp_path, failures=failures).measure(plan()))
     energies = {arm.precision: arm.energy for arm in report.arms}
-    assert present(energies["FP16"]) and present(energies["INT8"])
-    assert not present(energies["NF4"]) and "out of memory" in energies["NF4"].reason
+    assert present(energies[Precision.FP16]) and present(energies[Precision.INT8])
+    assert (
+        not present(energies[Precision.NF4]) and "out of memory" in energies[Precision.NF4].reason
+    )
 
 
 def test_a_board_without_counter_is_measured_a_tier_lower(tmp_path: Path) -> None:
