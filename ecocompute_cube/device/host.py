@@ -60,7 +60,7 @@ def _cpu(root: Path) -> MaybeStr:
         return text
     for line in text.splitlines():
         key, _, value = line.partition(":")
-        if key.strip() == "model name":
+        if key.strip() == "model name" and value.strip():
             return value.strip()
     return Absent(reason="/proc/cpuinfo names no model")
 
@@ -70,14 +70,20 @@ def _memory(root: Path) -> MaybeInt:
     if isinstance(text, Absent):
         return text
     for line in text.splitlines():
-        if line.startswith("MemTotal:"):
-            return int(line.split()[1]) // 1024
+        key, _, value = line.partition(":")
+        number = value.split()[:1]
+        if key == "MemTotal" and number and number[0].isdecimal():
+            return int(number[0]) // 1024
     return Absent(reason="/proc/meminfo has no total")
 
 
 def _boot(root: Path) -> str | Absent:
     text = _read(root / "proc/sys/kernel/random/boot_id")
-    return text if isinstance(text, Absent) else sha256_hex(text.strip().encode())
+    if isinstance(text, Absent):
+        return text
+    if not text.strip():  # a hash of nothing would make all such boots the same one
+        return Absent(reason="/boot_id is empty")
+    return sha256_hex(text.strip().encode())
 
 
 def _container(root: Path) -> MaybeStr:

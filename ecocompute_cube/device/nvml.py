@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
-
-import pynvml
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ecocompute_cube.device.base import Clock, SystemClock
+from ecocompute_cube.device.visible import BoardId, Seen, pick
 from ecocompute_cube.errors import DriverMismatch, EcoError, NoDevice, NoGpu, NvmlMissing
-from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt, present, sha256_hex
+from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt, MaybeStr, present, sha256_hex
 from ecocompute_cube.model.journal import Board, PowerKind, Telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+    from types import ModuleType
 
 T = TypeVar("T")
+
+#: What the code below needs and other packages that install a module ``pynvml`` lack: version 8 of
+#: the package "pynvml" has no field values, version 11 no event reasons.
+_NEEDED: Final = (
+    "NVMLError",
+    "NVMLLibraryMismatchError",
+    "c_nvmlFieldValue_t",
+    "nvmlDeviceGetFieldValues",
+    "nvmlDeviceGetTotalEnergyConsumption",
+    "nvmlDeviceGetCurrentClocksEventReasons",
+)
 
 _FIELD_AVERAGE: Final = 185  # nvml.h NVML_FI_DEV_POWER_AVERAGE
 _FIELD_INSTANT: Final = 186  # nvml.h NVML_FI_DEV_POWER_INSTANT
 _SCOPE_GPU: Final = 0  # nvml.h NVML_POWER_SCOPE_GPU
+_NOT_AVAILABLE: Final = 0xFFFF_FFFF  # nvml.h NVML_VALUE_NOT_AVAILABLE, in 32 bits
 
 #: nvml.h nvmlValueType → the member of the value union that holds it.
 _FIELD_TYPES: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
@@ -40,30 +52,30 @@ _EVENT_REASONS: Final = {
 
 _REHEARSE: Final = "Without a board you can still rehearse: ecocompute measure --rehearse."
 
-#: NVML return code at start-up → the error a user sees.
+#: NVML return code (nvml.h nvmlReturn_t) at start-up → the error a user sees.
 _AT_START: Final[dict[int, tuple[type[NoDevice], str, str]]] = {
-    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
+    12: (  # NVML_ERROR_LIBRARY_NOT_FOUND
         NvmlMissing,
         "The NVIDIA driver's library libnvidia-ml.so.1 is not here.",
         "Install the NVIDIA driver; in a container, run with --gpus and the capabilities "
         f"compute,utility. {_REHEARSE}",
     ),
-    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: (
+    9: (  # NVML_ERROR_DRIVER_NOT_LOADED
         NvmlMissing,
         "The NVIDIA driver is installed but its kernel module is not loaded.",
         f"Load it (modprobe nvidia) or reboot. {_REHEARSE}",
     ),
-    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
+    18: (  # NVML_ERROR_LIB_RM_VERSION_MISMATCH
         DriverMismatch,
         "The NVIDIA driver's library and kernel module are of different versions.",
         "Reboot, or reload the kernel module, so that both are the same.",
     ),
-    pynvml.NVML_ERROR_NO_PERMISSION: (
+    4: (  # NVML_ERROR_NO_PERMISSION
         NoDevice,
         "NVML refuses this user.",
         "Run as a user who may open /dev/nvidiactl.",
     ),
-    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: (
+    13: (  # NVML_ERROR_FUNCTION_NOT_FOUND
         NvmlMissing,
         "The NVIDIA driver's library is too old or not NVIDIA's.",
         f"Install a current NVIDIA driver. {_REHEARSE}",
@@ -71,112 +83,172 @@ _AT_START: Final[dict[int, tuple[type[NoDevice], str, str]]] = {
 }
 
 
-class BoardId(NamedTuple):
-    """A board chosen for this run, and what must be said about the choice."""
+class _Nvml:
+    """NVML through NVIDIA's binding, asked so that every answer is a value or a reason."""
 
-    uuid: str
-    remark: str | None
+    def __init__(self, binding: ModuleType) -> None:
+        self._binding = binding
+        self._faults: tuple[type[Exception], ...] = (
+            binding.NVMLError,
+            binding.NVMLLibraryMismatchError,
+            AttributeError,  # a function that this binding does not have
+            TypeError,  # ... or has with other arguments
+            ValueError,
+        )
+
+    def start(self) -> None:
+        """Initialise NVML. Raises NvmlMissing, DriverMismatch or NoDevice when it cannot be."""
+        try:
+            self._binding.nvmlInit()
+        except self._binding.NVMLError as error:
+            raise _start_error(error.value, str(error)) from None
+
+    def end(self) -> None:
+        """Let go of NVML; one that has vanished has nothing left to let go of."""
+        with suppress(*self._faults):
+            self._binding.nvmlShutdown()
+
+    def ask(self, question: Callable[[ModuleType], T]) -> T | Absent:
+        """The answer of one call, or the words of its return code."""
+        try:
+            return question(self._binding)
+        except self._faults as error:
+            return Absent(reason=f"NVML: {error}")
+
+    def text(self, question: Callable[[ModuleType], str]) -> MaybeStr:
+        """A text; bytes that are no UTF-8 (boards' names under WSL2) are replaced."""
+        try:
+            return question(self._binding)
+        except UnicodeDecodeError as error:
+            return error.object.decode("utf-8", "replace")
+        except self._faults as error:
+            return Absent(reason=f"NVML: {error}")
+
+    def number(self, question: Callable[[ModuleType], int]) -> MaybeFloat:
+        """A number as NVML gives it."""
+        answer = self.ask(question)
+        return float(answer) if present(answer) else answer
+
+    def watts(self, question: Callable[[ModuleType], int]) -> MaybeFloat:
+        """Milliwatts as watts."""
+        answer = self.ask(question)
+        return _watts(answer) if present(answer) else answer
+
+    def flag(self, question: Callable[[ModuleType], int]) -> bool | Absent:
+        """On or off."""
+        answer = self.ask(question)
+        return bool(answer) if present(answer) else answer
+
+
+def _watts(milliwatts: float) -> MaybeFloat:
+    """No board that answers draws nothing: zero and all ones are not readings."""
+    if 0 < milliwatts < _NOT_AVAILABLE:
+        return milliwatts / 1000
+    return Absent(reason=f"NVML: {milliwatts:g} mW is no reading")
+
+
+def _binding() -> ModuleType:
+    """NVIDIA's nvidia-ml-py. Raises NvmlMissing when the name ``pynvml`` gives something else."""
+    fix = "Run: pip uninstall --yes pynvml; pip install --force-reinstall 'nvidia-ml-py>=12.560'"
+    try:
+        import pynvml
+    except (ImportError, SyntaxError) as error:  # old ones were written for Python 2
+        raise NvmlMissing(f"NVIDIA's nvidia-ml-py cannot be imported ({error}).", fix) from None
+    lacking = [name for name in _NEEDED if not hasattr(pynvml, name)]
+    if lacking:
+        raise NvmlMissing(
+            f"The Python module 'pynvml' is not NVIDIA's nvidia-ml-py: it has no {lacking[0]}.",
+            fix,
+        )
+    binding: ModuleType = pynvml
+    return binding
 
 
 @contextmanager
-def nvml() -> Iterator[None]:
+def _nvml() -> Iterator[_Nvml]:
     """NVML initialised; raises NvmlMissing, DriverMismatch or NoDevice when it cannot be."""
+    library = _Nvml(_binding())
+    library.start()
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        raise _start_error(error) from None
-    try:
-        yield
+        yield library
     finally:
-        pynvml.nvmlShutdown()
+        library.end()
 
 
-def _start_error(error: pynvml.NVMLError) -> EcoError:
+def _start_error(code: int, words: str) -> EcoError:
     kind, cause, fix = _AT_START.get(
-        error.value, (NoDevice, f"NVML does not start: {error}.", "Check nvidia-smi.")
+        code, (NoDevice, f"NVML does not start: {words}.", "Check nvidia-smi.")
     )
     return kind(cause, fix)
 
 
-def choose_board() -> BoardId:
+def choose_board(environment: Mapping[str, str] = os.environ) -> BoardId:
     """The first board that CUDA_VISIBLE_DEVICES lets this process see, by UUID.
 
-    Raises NoGpu when it lets none be seen or names one that is not there, NoDevice for MIG.
+    Raises NoGpu when it lets none be seen or names one that is not there; NoDevice for MIG and for
+    a board that does not answer.
     """
-    uuids = _uuids()
-    if not uuids:
-        raise NoGpu("NVML finds no NVIDIA board on this machine.", _REHEARSE)
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        remark = f"{len(uuids)} boards; measuring the first" if len(uuids) > 1 else None
-        return BoardId(uuids[0], remark)
-    return BoardId(_named(visible.split(",")[0].strip(), uuids), None)
+    with _nvml() as library:
+        boards = _boards(library)
+        if not boards:
+            raise NoGpu("NVML finds no NVIDIA board on this machine.", _REHEARSE)
+        chosen = pick(boards, environment)
+        _refuse_mig(library, chosen.uuid)
+        return chosen
 
 
-def _uuids() -> list[str]:
-    with nvml():
-        count = pynvml.nvmlDeviceGetCount()
-        return [_text(pynvml.nvmlDeviceGetUUID(_handle(index))) for index in range(count)]
+def _boards(library: _Nvml) -> list[Seen]:
+    count = library.ask(lambda n: int(n.nvmlDeviceGetCount()))
+    if not present(count):
+        raise NoDevice(f"NVML does not count its boards ({count.reason}).", "Check nvidia-smi.")
+    return [_seen(library, index) for index in range(count)]
 
 
-def _handle(index: int) -> object:
-    return pynvml.nvmlDeviceGetHandleByIndex(index)
-
-
-def _named(name: str, uuids: list[str]) -> str:
-    if name.startswith("MIG-"):
-        raise NoDevice(
-            "CUDA_VISIBLE_DEVICES names a MIG slice, and a slice has no power reading of its own.",
-            "Choose a whole board: CUDA_VISIBLE_DEVICES=0.",
-        )
-    if name.isdecimal() and int(name) < len(uuids):
-        return uuids[int(name)]
-    found = [uuid for uuid in uuids if name.startswith("GPU-") and uuid.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    raise NoGpu(
-        f"CUDA_VISIBLE_DEVICES={name or '(empty)'} shows no board ({len(uuids)} installed).",
-        "Unset it, or name an installed board by index or UUID (nvidia-smi -L).",
+def _seen(library: _Nvml, index: int) -> Seen:
+    handle = library.ask(lambda n: n.nvmlDeviceGetHandleByIndex(index))
+    if isinstance(handle, Absent):
+        return Seen(handle, handle)
+    return Seen(
+        library.text(lambda n: n.nvmlDeviceGetUUID(handle)),
+        library.text(lambda n: n.nvmlDeviceGetName(handle)),
     )
 
 
-def _text(value: str | bytes) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def _ask(question: Callable[[], T]) -> T | Absent:
-    """The answer of one NVML call, or the words of its return code."""
-    try:
-        return question()
-    except pynvml.NVMLError as error:
-        return Absent(reason=f"NVML: {error}")
-
-
-def _watts(question: Callable[[], int]) -> MaybeFloat:
-    answer = _ask(question)
-    return answer / 1000 if present(answer) else answer
+def _refuse_mig(library: _Nvml, uuid: str) -> None:
+    mode = library.ask(lambda n: n.nvmlDeviceGetMigMode(n.nvmlDeviceGetHandleByUUID(uuid))[0])
+    if present(mode) and mode:
+        raise NoDevice(
+            "The board is divided by MIG, and a slice has no power reading of its own.",
+            "Switch MIG off (nvidia-smi -mig 0), or choose another board with "
+            "CUDA_VISIBLE_DEVICES.",
+        )
 
 
 class NvmlBoard:
-    """One board by UUID, opened for reading."""
+    """One board by UUID, opened for reading. Raises NvmlMissing, NoGpu or NoDevice; then never."""
 
     def __init__(self, uuid: str, clock: Clock | None = None) -> None:
         self._uuid = uuid
         self._clock = clock or SystemClock()
-        try:
-            pynvml.nvmlInit()
-            self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        except pynvml.NVMLError as error:
-            raise _start_error(error) from None
-        self._kind = self._best_power()
+        self._nvml = _Nvml(_binding())
+        self._nvml.start()
+        handle = self._nvml.ask(lambda n: n.nvmlDeviceGetHandleByUUID(uuid))
+        if isinstance(handle, Absent):
+            self._nvml.end()
+            raise NoGpu(
+                f"The board chosen for this run cannot be opened ({handle.reason}).",
+                "Check that nvidia-smi -L still lists it.",
+            )
+        self._handle: object = handle
+        self.power = self._best_power()  #: what ``power_w`` reads
 
     def energy_mj(self) -> int | Absent:
         """Millijoules since the driver was loaded (nvmlDeviceGetTotalEnergyConsumption)."""
-        return _ask(lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(self._handle))
+        return self._nvml.ask(lambda n: int(n.nvmlDeviceGetTotalEnergyConsumption(self._handle)))
 
     def power_w(self) -> MaybeFloat:
         """Watts, by the best kind this board offers."""
-        return self._read_power(self._kind)
+        return self._read_power(self.power)
 
     def _best_power(self) -> PowerKind:
         for kind in (PowerKind.INSTANT, PowerKind.AVERAGE, PowerKind.USAGE):
@@ -190,100 +262,120 @@ class NvmlBoard:
         if kind is PowerKind.AVERAGE:
             return self._field_w(_FIELD_AVERAGE)
         if kind is PowerKind.USAGE:
-            return _watts(lambda: pynvml.nvmlDeviceGetPowerUsage(self._handle))
+            return self._nvml.watts(lambda n: n.nvmlDeviceGetPowerUsage(self._handle))
         return Absent(reason="this board reports no power")
 
     def _field_w(self, field: int) -> MaybeFloat:
-        answer = _ask(
-            lambda: pynvml.nvmlDeviceGetFieldValues(self._handle, [(field, _SCOPE_GPU)])[0]
+        answer = self._nvml.ask(
+            lambda n: n.nvmlDeviceGetFieldValues(self._handle, [(field, _SCOPE_GPU)])[0]
         )
-        if not present(answer):
+        if isinstance(answer, Absent):
             return answer
         # The call can succeed while the field inside it failed, with value 0.
-        if answer.nvmlReturn != pynvml.NVML_SUCCESS:
+        if answer.nvmlReturn != 0:  # nvml.h NVML_SUCCESS
             return Absent(reason=f"NVML: field {field}: return code {answer.nvmlReturn}")
-        milliwatts: int = getattr(answer.value, _FIELD_TYPES[answer.valueType])
-        return milliwatts / 1000
+        if not 0 <= answer.valueType < len(_FIELD_TYPES):
+            return Absent(reason=f"NVML: field {field}: unknown value type {answer.valueType}")
+        return _watts(getattr(answer.value, _FIELD_TYPES[answer.valueType]))
 
     def telemetry(self, own_processes: frozenset[int]) -> Telemetry:
         """What the board says of itself now."""
+        number, handle = self._nvml.number, self._handle
         return Telemetry(
             at_ns=self._clock.now_ns(),
-            temperature_c=self._float(self._temperature),
+            temperature_c=number(
+                lambda n: n.nvmlDeviceGetTemperature(handle, n.NVML_TEMPERATURE_GPU)
+            ),
             power_w=self.power_w(),
-            sm_clock_mhz=self._float(lambda: self._clock_mhz(pynvml.NVML_CLOCK_SM)),
-            memory_clock_mhz=self._float(lambda: self._clock_mhz(pynvml.NVML_CLOCK_MEM)),
+            sm_clock_mhz=number(lambda n: n.nvmlDeviceGetClockInfo(handle, n.NVML_CLOCK_SM)),
+            memory_clock_mhz=number(lambda n: n.nvmlDeviceGetClockInfo(handle, n.NVML_CLOCK_MEM)),
             event_reasons=self._reasons(),
             foreign_processes=self._foreign(own_processes),
         )
 
-    def _float(self, question: Callable[[], int]) -> MaybeFloat:
-        answer = _ask(question)
-        return float(answer) if present(answer) else answer
-
-    def _temperature(self) -> int:
-        answer: int = pynvml.nvmlDeviceGetTemperature(self._handle, pynvml.NVML_TEMPERATURE_GPU)
-        return answer
-
-    def _clock_mhz(self, domain: int) -> int:
-        answer: int = pynvml.nvmlDeviceGetClockInfo(self._handle, domain)
-        return answer
-
     def _reasons(self) -> tuple[str, ...] | Absent:
-        bits = _ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle))
-        if not present(bits):
+        bits = self._first_known(
+            lambda n: n.nvmlDeviceGetCurrentClocksEventReasons(self._handle),
+            lambda n: n.nvmlDeviceGetCurrentClocksThrottleReasons(self._handle),  # before 535
+        )
+        if isinstance(bits, Absent):
             return bits
         return tuple(name for bit, name in _EVENT_REASONS.items() if bits & bit)
 
+    def _first_known(
+        self, question: Callable[[ModuleType], T], older: Callable[[ModuleType], T]
+    ) -> T | Absent:
+        """The answer of a function, or of its older form where a driver has only that."""
+        answer = self._nvml.ask(question)
+        if present(answer):
+            return answer
+        second = self._nvml.ask(older)
+        return second if present(second) else answer
+
     def _foreign(self, own: frozenset[int]) -> MaybeInt:
-        listed = _ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
-        if not present(listed):
-            return listed
-        pids = {process.pid for process in listed}
+        pids = self._first_known(
+            lambda n: {p.pid for p in n.nvmlDeviceGetComputeRunningProcesses(self._handle)},
+            lambda n: {p.pid for p in n.nvmlDeviceGetComputeRunningProcesses_v2(self._handle)},
+        )
+        if isinstance(pids, Absent):
+            return pids
         if own and not own & pids:
             # In a PID namespace NVML shows other numbers or none: that is not "nobody".
             return Absent(reason="cannot tell: NVML does not list this run's own processes")
         return len(pids - own)
 
     def board(self) -> Board:
-        """What the board says of itself. The UUID is hashed."""
-        handle = self._handle
-        major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+        """What the board says of itself, the UUID hashed. Raises NoDevice without a memory size."""
+        nvml, handle = self._nvml, self._handle
         counter = self.energy_mj()
+        capability = self._capability()
         return Board(
-            name=_text(pynvml.nvmlDeviceGetName(handle)),
+            name=_or_unknown(nvml.text(lambda n: n.nvmlDeviceGetName(handle))),
             uuid_sha256=sha256_hex(self._uuid.encode()),
-            architecture=architecture(major, minor),
-            compute_capability=f"{major}.{minor}",
-            memory_mib=pynvml.nvmlDeviceGetMemoryInfo(handle).total // 2**20,
-            driver=_text(pynvml.nvmlSystemGetDriverVersion()),
-            nvml=_text(pynvml.nvmlSystemGetNVMLVersion()),
-            energy_counter=True if present(counter) else counter,
-            power=self._kind,
-            power_limit_w=_watts(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle)),
-            power_limit_default_w=_watts(
-                lambda: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(handle)
+            architecture=architecture(*capability) if present(capability) else "unknown",
+            compute_capability=_or_unknown(
+                ".".join(map(str, capability)) if present(capability) else capability
             ),
-            persistence=_flag(lambda: pynvml.nvmlDeviceGetPersistenceMode(handle)),
-            mig=_flag(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0]),
-            ecc=_flag(lambda: pynvml.nvmlDeviceGetEccMode(handle)[0]),
-            virtualization=_virtualization(handle),
+            memory_mib=self._memory_mib(),
+            driver=_or_unknown(nvml.text(lambda n: n.nvmlSystemGetDriverVersion())),
+            nvml=_or_unknown(nvml.text(lambda n: n.nvmlSystemGetNVMLVersion())),
+            energy_counter=True if present(counter) else counter,
+            power=self.power,
+            power_limit_w=nvml.watts(lambda n: n.nvmlDeviceGetEnforcedPowerLimit(handle)),
+            power_limit_default_w=nvml.watts(
+                lambda n: n.nvmlDeviceGetPowerManagementDefaultLimit(handle)
+            ),
+            persistence=nvml.flag(lambda n: n.nvmlDeviceGetPersistenceMode(handle)),
+            mig=nvml.flag(lambda n: n.nvmlDeviceGetMigMode(handle)[0]),
+            ecc=nvml.flag(lambda n: n.nvmlDeviceGetEccMode(handle)[0]),
+            virtualization=self._virtualization(),
         )
+
+    def _capability(self) -> tuple[int, int] | Absent:
+        return self._nvml.ask(lambda n: n.nvmlDeviceGetCudaComputeCapability(self._handle))
+
+    def _memory_mib(self) -> int:
+        total = self._nvml.ask(lambda n: int(n.nvmlDeviceGetMemoryInfo(self._handle).total))
+        if not present(total):
+            raise NoDevice(
+                f"The board does not say how much memory it has ({total.reason}).",
+                "Check nvidia-smi; boards that share the host's memory are not supported yet.",
+            )
+        return total // 2**20
+
+    def _virtualization(self) -> MaybeStr:
+        names = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host-vgpu", 4: "host-vsga"}  # nvml.h
+        mode = self._nvml.ask(lambda n: int(n.nvmlDeviceGetVirtualizationMode(self._handle)))
+        return names.get(mode, f"mode {mode}") if present(mode) else mode
 
     def close(self) -> None:
         """Let go of NVML."""
-        pynvml.nvmlShutdown()
+        self._nvml.end()
 
 
-def _flag(question: Callable[[], int]) -> bool | Absent:
-    answer = _ask(question)
-    return bool(answer) if present(answer) else answer
-
-
-def _virtualization(handle: object) -> str | Absent:
-    names = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host-vgpu", 4: "host-vsga"}  # nvml.h
-    mode = _ask(lambda: pynvml.nvmlDeviceGetVirtualizationMode(handle))
-    return names.get(mode, f"mode {mode}") if present(mode) else mode
+def _or_unknown(answer: MaybeStr) -> str:
+    """For what the journal holds as a plain text: the reason stands in the text's place."""
+    return answer if present(answer) else f"unknown ({answer.reason})"
 
 
 def architecture(major: int, minor: int) -> str:

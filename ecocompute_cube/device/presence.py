@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -10,4 +11,4 @@ _SIGNS: Final = ("proc/driver/nvidia", "dev/nvidiactl", "dev/dxg")  # the last: 
 
 def driver_present(root: Path = Path("/")) -> bool:
     """A driver that is here but does not answer is a fault to be told, not a rehearsal."""
-    return any((root / sign).exists() for sign in _SIGNS)
+    return any(os.path.exists(root / sign) for sign in _SIGNS)

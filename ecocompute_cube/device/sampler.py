@@ -7,6 +7,8 @@ samples failed. Slow readings (temperature, clocks) are taken once a second.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import select
 import subprocess
 import sys
@@ -14,11 +16,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from ecocompute_cube.device.base import PowerSource, RawTrace, SystemClock
+from ecocompute_cube.errors import EcoError, output_error
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
 from ecocompute_cube.model.journal import TRACE_COLUMNS, PowerKind
 from ecocompute_cube.units import nanoseconds, seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ecocompute_cube.device.base import Clock
 
 _PERIOD_S: Final = 0.05  # twice as often as the readings change on an H200 (100 ms, our probe)
@@ -60,55 +65,100 @@ def _record(source: PowerSource, file: IO[str], control: IO[str]) -> tuple[int, 
 
 
 def main(arguments: list[str]) -> int:
-    """Sample until standard input closes; print ``kind samples failed``."""
-    from ecocompute_cube.device.nvml import NvmlBoard
-
+    """Sample until standard input closes; print ``kind samples failed``, or why not on stderr."""
     uuid, name = arguments
-    board = NvmlBoard(uuid)
-    with Path(name).open("w", encoding="ascii") as file:
-        samples, failed = _record(board, file, sys.stdin)
-    sys.stdout.write(f"{board.board().power} {samples} {failed}\n")
-    board.close()
+    try:
+        answer = _sample(uuid, Path(name))
+    except EcoError as error:
+        sys.stderr.write(f"{error.cause}\n")
+        return error.exit_status
+    with contextlib.suppress(BrokenPipeError):  # whoever asked is gone
+        os.write(sys.stdout.fileno(), answer.encode())
     return 0
 
 
-class ProcessTracer:
-    """Runs the side sampler for one visit at a time."""
+def _sample(uuid: str, name: Path) -> str:
+    from ecocompute_cube.device.nvml import NvmlBoard
 
-    def __init__(self, uuid: str) -> None:
-        self._uuid = uuid
+    board = NvmlBoard(uuid)
+    try:
+        with name.open("w", encoding="ascii", buffering=1) as file:  # a line survives a kill
+            samples, failed = _record(board, file, sys.stdin)
+    except OSError as error:
+        raise output_error(error, "write the trace") from None
+    finally:
+        board.close()
+    return f"{board.power} {samples} {failed}\n"
+
+
+class ProcessTracer:
+    """Runs the side sampler for one visit at a time; what goes wrong is told by ``stop``."""
+
+    def __init__(
+        self,
+        uuid: str,
+        environment: Mapping[str, str] | None = None,
+        python: str = sys.executable,
+    ) -> None:
+        self._command = (python, "-m", "ecocompute_cube.device.sampler", uuid)
+        self._environment = None if environment is None else dict(environment)
         self._process: subprocess.Popen[str] | None = None
+        self._trouble: str | None = None
         self._file = Path()
 
     def start(self, file: Path) -> None:
         """Begin sampling into ``file``."""
+        if self._process is not None:
+            _kill(self._process)
+            self._process, self._trouble = None, "the side sampler was started twice"
+            return
         self._file = file
-        command = [sys.executable, "-m", "ecocompute_cube.device.sampler", self._uuid, str(file)]
-        self._process = subprocess.Popen(  # noqa: S603 (our own module, fixed arguments)
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # Ctrl-C is for the runner to pass on
-        )
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 (our own module, fixed arguments)
+                [*self._command, str(file)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=self._environment,
+                start_new_session=True,  # Ctrl-C is for the runner to pass on
+            )
+        except OSError as error:
+            self._trouble = f"the side sampler cannot be started: {error.strerror}"
 
     def stop(self) -> RawTrace | Absent:
         """End sampling; a reason if the sampler died or left nothing."""
-        if self._process is None:
-            return Absent(reason="the side sampler was not started")
         process, self._process = self._process, None
+        trouble, self._trouble = self._trouble, None
+        if process is None:
+            return Absent(reason=trouble or "the side sampler was not started")
         try:
             answer, complaint = process.communicate(timeout=_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+            _kill(process)
             return Absent(reason="the side sampler did not end when asked")
         if process.returncode != 0:
-            last = complaint.strip().splitlines()[-1:] or [f"status {process.returncode}"]
-            return Absent(reason=f"the side sampler died: {last[0]}")
+            return Absent(reason=f"the side sampler died: {_why(process.returncode, complaint)}")
+        return _raw_trace(self._file, answer)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def _why(status: int, complaint: str) -> str:
+    if status < 0:
+        return f"killed by signal {-status}"
+    return (complaint.strip().splitlines() or [f"status {status}"])[-1]
+
+
+def _raw_trace(file: Path, answer: str) -> RawTrace | Absent:
+    try:
         kind, samples, failed = answer.split()
-        return RawTrace(self._file, PowerKind(kind), int(samples), int(failed))
+        return RawTrace(file, PowerKind(kind), int(samples), int(failed))
+    except ValueError:
+        return Absent(reason="the side sampler did not say what it recorded")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,74 @@
+"""Asks a board in a process of its own and prints the answers as JSON: ``probe.py STEP…``.
+
+A step is a word, or a word and its argument: ``choose``, ``board``, ``power``, ``energy``,
+``telemetry``, ``telemetry=7,8``, ``touch=FILE`` (makes the file that the stub's board vanishes at).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from ecocompute_cube.device.nvml import NvmlBoard, choose_board
+from ecocompute_cube.errors import EcoError
+from ecocompute_cube.model.base import Absent, Record
+
+
+class Asked:
+    """The board that is asked: opened at the first question."""
+
+    def __init__(self) -> None:
+        self._board: NvmlBoard | None = None
+
+    @property
+    def board(self) -> NvmlBoard:
+        if self._board is None:
+            self._board = NvmlBoard(choose_board().uuid)
+        return self._board
+
+    def answer(self, step: str) -> object:
+        word, _, argument = step.partition("=")
+        if word == "choose":
+            return choose_board()._asdict()
+        if word == "touch":
+            return Path(argument).write_text("gone")
+        if word == "telemetry":
+            return self.board.telemetry(frozenset(int(pid) for pid in argument.split(",") if pid))
+        if word == "kind":
+            return self.board.power
+        return {
+            "board": self.board.board,
+            "power": self.board.power_w,
+            "energy": self.board.energy_mj,
+            "close": self.board.close,
+        }[word]()
+
+
+def plain(answer: object) -> object:
+    if isinstance(answer, Absent):
+        return {"absent": answer.reason}
+    return answer.model_dump(mode="json") if isinstance(answer, Record) else answer
+
+
+def told(error: EcoError) -> dict[str, object]:
+    return {
+        "error": error.code,
+        "status": error.exit_status,
+        "cause": error.cause,
+        "fix": error.fix,
+    }
+
+
+def main(steps: list[str]) -> None:
+    asked, answers = Asked(), []
+    for step in steps:
+        try:
+            answers.append(plain(asked.answer(step)))
+        except EcoError as error:
+            answers.append(told(error))
+    print(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,218 @@
+"""Which board is measured: every form of CUDA_VISIBLE_DEVICES, and drivers that do not start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ecocompute_cube.device.presence import driver_present
+from ecocompute_cube.device.visible import Seen, pick
+from ecocompute_cube.errors import NoDevice, NoGpu
+from ecocompute_cube.model.base import Absent
+
+from ..run.rig import install_model
+from .conftest import ONE, ROOT, SONAME, Stub
+
+A, B, C = "GPU-aaaa1111-0000", "GPU-aaaa2222-0000", "GPU-bbbb3333-0000"
+THREE = [Seen(uuid, "NVIDIA Stub") for uuid in (A, B, C)]
+
+
+def picked(visible: str) -> str:
+    return pick(THREE, {"CUDA_VISIBLE_DEVICES": visible}).uuid
+
+
+# CUDA_VISIBLE_DEVICES
+
+
+def test_unset_the_first_board_is_measured_and_the_others_are_named() -> None:
+    assert pick(THREE, {}) == (A, "3 boards; measuring the first")
+    assert pick(THREE[:1], {}) == (A, None)
+
+
+@pytest.mark.parametrize(
+    ("visible", "uuid"),
+    [
+        ("0", A),
+        ("2", C),
+        ("2,0", C),
+        ("1,0,2", B),
+        (" 1 , 0", B),
+        ("+1", B),
+        ("1x", B),  # CUDA reads numbers with strtoul
+        ("1,-1,1", B),  # the list ends before the repetition
+        ("1,9", B),
+        (C, C),
+        (f"{C},{A}", C),
+        (f" {B} ", B),
+        ("GPU-b", C),
+        ("GPU-aaaa2", B),
+        (f"{A},0", A),
+    ],
+)
+def test_the_first_entry_names_the_board(visible: str, uuid: str) -> None:
+    assert picked(visible) == uuid
+
+
+@pytest.mark.parametrize(
+    "visible",
+    ["", " ", ",", "-1", "-1,0", "3", "99999999999999999999", "all", "none", "void", "NoDevFiles",
+     "GPU-ffff", "gpu-aaaa1111-0000", "aaaa1111-0000", "\u0663"],
+)  # fmt: skip
+def test_what_shows_no_board_is_refused(visible: str) -> None:
+    with pytest.raises(NoGpu, match=r"shows no board \(3 installed\)") as refusal:
+        picked(visible)
+    assert "nvidia-smi -L" in refusal.value.fix
+    assert refusal.value.exit_status == 3
+
+
+@pytest.mark.parametrize("visible", ["0,0", "1,0,1", f"{A},{A}", "0, 0", "00,0"])
+def test_a_board_named_twice_hides_all_as_it_does_for_cuda(visible: str) -> None:
+    with pytest.raises(NoGpu, match="names a board twice"):
+        picked(visible)
+
+
+@pytest.mark.parametrize("visible", ["GPU-", "GPU-aaaa"])
+def test_an_ambiguous_beginning_of_a_uuid_is_refused(visible: str) -> None:
+    with pytest.raises(NoGpu, match="boards' UUIDs begin"):
+        picked(visible)
+
+
+@pytest.mark.parametrize("visible", ["MIG-1234", "MIG-GPU-aaaa1111-0000/1/0", " MIG-x,0"])
+def test_a_mig_slice_has_no_power_of_its_own(visible: str) -> None:
+    with pytest.raises(NoDevice, match="MIG slice"):
+        picked(visible)
+
+
+def test_a_board_that_does_not_answer_is_passed_over_unless_it_was_named() -> None:
+    lost = Absent(reason="NVML: GPU is lost")
+    boards = [Seen(lost, lost), *THREE]
+    assert pick(boards, {}).uuid == A
+    assert pick(boards, {"CUDA_VISIBLE_DEVICES": "1"}).uuid == A
+    with pytest.raises(NoDevice, match="GPU is lost"):
+        pick(boards, {"CUDA_VISIBLE_DEVICES": "0"})
+    with pytest.raises(NoDevice, match="GPU is lost"):
+        pick(boards[:1], {})
+
+
+def test_an_index_among_boards_of_several_kinds_comes_with_a_remark() -> None:
+    mixed = [Seen(A, "NVIDIA T400"), Seen(B, "NVIDIA H200")]
+    remark = pick(mixed, {"CUDA_VISIBLE_DEVICES": "1"}).remark
+    assert remark is not None and "PCI order" in remark
+    for quiet in ({"CUDA_VISIBLE_DEVICES": B}, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}):
+        environment = {"CUDA_VISIBLE_DEVICES": "1", **quiet}
+        assert pick(mixed, environment) == (B, None)
+
+
+# Through the driver's library
+
+
+def test_one_board_is_found_by_its_uuid(stub: Stub) -> None:
+    assert stub.ask("choose") == {"uuid": ONE, "remark": None}
+
+
+def test_the_chosen_board_is_the_one_that_is_read(stub: Stub) -> None:
+    board = stub.ask(
+        "board", boards=f"{A},{B}", name_0="first", name_1="second", CUDA_VISIBLE_DEVICES="1"
+    )
+    assert board["name"] == "second"
+
+
+def test_a_lost_neighbour_does_not_stand_in_the_way(stub: Stub) -> None:
+    chosen = stub.ask("choose", boards=f"{A},{B}", rc_0="nvmlDeviceGetHandleByIndex_v2=15")
+    assert chosen["uuid"] == B
+
+
+def test_a_board_divided_by_mig_is_refused(stub: Stub) -> None:
+    refusal = stub.ask("choose", mig="1")
+    assert (refusal["error"], refusal["status"]) == ("no_device", 3)
+    assert "MIG" in refusal["cause"] and "nvidia-smi -mig 0" in refusal["fix"]
+
+
+def test_no_board_at_all(stub: Stub) -> None:
+    refusal = stub.ask("choose", boards="")
+    assert (refusal["error"], refusal["status"]) == ("no_gpu", 3)
+    assert "--rehearse" in refusal["fix"]
+
+
+def test_boards_that_cannot_be_counted(stub: Stub) -> None:
+    refusal = stub.ask("choose", rc="nvmlDeviceGetCount_v2=999")
+    assert (refusal["error"], refusal["status"]) == ("no_device", 3)
+
+
+def test_a_board_that_cannot_be_opened(stub: Stub) -> None:
+    refusal = stub.ask("board", rc="nvmlDeviceGetHandleByUUID=4")
+    assert (refusal["error"], refusal["status"]) == ("no_gpu", 3)
+    assert "cannot be opened (NVML: Insufficient Permissions)" in refusal["cause"]
+
+
+# Drivers that do not start
+
+AT_START = [
+    (9, "nvml_missing", "kernel module is not loaded", "modprobe nvidia"),
+    (18, "driver_mismatch", "different versions", "Reboot"),
+    (4, "no_device", "refuses this user", "/dev/nvidiactl"),
+    (13, "nvml_missing", "too old or not NVIDIA's", "Install a current"),
+    (999, "no_device", "does not start: Unknown Error", "nvidia-smi"),
+    (77, "no_device", "does not start: a code of tomorrow", "nvidia-smi"),
+]
+
+
+@pytest.mark.parametrize(("code", "error", "cause", "fix"), AT_START)
+def test_a_driver_that_does_not_start_is_told_with_a_remedy(
+    stub: Stub, code: int, error: str, cause: str, fix: str
+) -> None:
+    refusal = stub.ask("choose", rc=f"nvmlInitWithFlags={code}")
+    assert (refusal["error"], refusal["status"]) == (error, 3)
+    assert cause in refusal["cause"] and fix in refusal["fix"]
+
+
+def test_a_library_that_is_no_library(stub: Stub) -> None:
+    folder = stub.folder_with(SONAME, "not an ELF file, however long it may be" * 20)
+    refusal = stub.ask("choose", LD_LIBRARY_PATH=folder)
+    assert (refusal["error"], refusal["status"]) == ("nvml_missing", 3)
+
+
+@pytest.mark.skipif(driver_present(), reason="this machine has the NVIDIA driver's library")
+def test_no_library_at_all(stub: Stub) -> None:
+    refusal = stub.ask("choose", LD_LIBRARY_PATH="")
+    assert (refusal["error"], refusal["status"]) == ("nvml_missing", 3)
+    assert "compute,utility" in refusal["fix"] and "--rehearse" in refusal["fix"]
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ({"rc": "nvmlInitWithFlags=18"}, "different versions"),
+        ({"CUDA_VISIBLE_DEVICES": "7"}, "shows no board"),
+        ({"CUDA_VISIBLE_DEVICES": ""}, "(empty) shows no board"),
+        ({"mig": "1"}, "divided by MIG"),
+    ],
+)
+def test_measure_ends_with_status_3_and_two_sentences(
+    stub: Stub, script: dict[str, str], words: str
+) -> None:
+    install_model(stub.work / "models")
+    plan = stub.work / "plan.yaml"
+    plan.write_text(json.dumps({"name": "scripted", "models": ["random:smollm2-135m"]}))
+    ended = measure(stub, plan, script)
+    assert ended.returncode == 3, ended.stderr
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def measure(stub: Stub, plan: Path, script: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    folders = (f"--models_dir={stub.work / 'models'}", f"--output_dir={stub.work / 'results'}")
+    command = [sys.executable, "-m", "ecocompute_cube.cli", "measure", *folders]
+    return subprocess.run(
+        [*command, f"--parameters_file={plan}"],
+        env=stub.environment(**script),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
