@@ -37,6 +37,7 @@ check: ## format, lint, types, layers, schemas
 	$(python) -m mypy
 	$(python) -c 'import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_logo=True))'
 	$(python) -m ecocompute_cube.model.schema --check
+	$(python) docs/generate.py --check
 
 format: ## let ruff format and repair the sources
 	@$(set_up) check
@@ -47,9 +48,10 @@ bench: ## time and check our own code: speed, overhead, accuracy
 	@$(set_up) test
 	@$(python) -m benchmarks $(ARGS)
 
-schema: ## write schemas/ anew from the models
+schema: ## write schemas/ and the generated docs anew from the models
 	@$(set_up) run
 	@$(python) -m ecocompute_cube.model.schema
+	@$(python) docs/generate.py
 
 lock: ## write requirements/ anew from pyproject.toml
 	@sh scripts/lock.sh

@@ -223,7 +223,7 @@ def _measured(options: argparse.Namespace) -> Report:
 def _refuse_empty(report: Report) -> None:
     from ecocompute_cube.model.base import present
 
-    if report.rehearsal or any(present(arm.energy) for arm in report.arms):
+    if any(present(arm.tokens_per_s if report.rehearsal else arm.energy) for arm in report.arms):
         return
     causes = [f.cause for f in report.findings if f.effect == "invalid"] or [
         "No block was finished."
@@ -269,7 +269,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 def _validate(options: argparse.Namespace) -> int:
     from ecocompute_cube.analysis.protocol import Profile
-    from ecocompute_cube.report.write import recompute
+    from ecocompute_cube.report.recompute import recompute
     from ecocompute_cube.validate import (
         as_json,
         as_text,

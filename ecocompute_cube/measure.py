@@ -18,7 +18,7 @@ from ecocompute_cube.download import model_folder, verify
 from ecocompute_cube.engine.executor import ChildProcesses, Executor
 from ecocompute_cube.engine.folders import FolderLock, new_run, prepare_output, unfinished_run
 from ecocompute_cube.engine.predict import Prediction, Size, predict
-from ecocompute_cube.engine.progress import Progress, progress, same_session
+from ecocompute_cube.engine.progress import Progress, progress, session_like
 from ecocompute_cube.engine.runner import Rig, Runner
 from ecocompute_cube.engine.window import measure_tick
 from ecocompute_cube.errors import NoDevice, NoPowerReading, PlanError
@@ -206,8 +206,9 @@ def _session(
         packages=package_versions(),
         resident=expected.together_bytes <= _MEMORY_SHARE * tools.memory_bytes,
     )
-    if done.sessions and same_session(done.sessions[-1], now):
-        return done.sessions[-1]
+    old = session_like(done, now)
+    if old is not None:
+        return old
     journal.append(now)
     return now
 

@@ -18,13 +18,18 @@ from ecocompute_cube.analysis.protocol import Note, Profile, Verdict, Violation,
 from ecocompute_cube.errors import DocumentInvalid, EcoError, UsageError
 from ecocompute_cube.model.base import Record
 
-#: Recomputes a document's figures from the journal beside it; one sentence a disagreement.
-Recompute: TypeAlias = Callable[[Path, Document], Sequence[str]]
+#: Recomputes a document's figures from the journal beside it: one sentence a disagreement, None
+#: where there is no journal.
+Recompute: TypeAlias = Callable[[Path, Document], Sequence[str] | None]
 
 DOCUMENT_PATTERN: Final = "energy*.json"  # what measure writes, and the published name
 _MOST_PATH: Final = 300  # characters of a path on screen
 
 _DONE, _WANTING = 0, 1
+_NOT_RECOMPUTED: Final = Note(
+    code="not_recomputed",
+    text="No journal lies where measure puts it, so the figures were not recomputed from evidence.",
+)
 
 
 class Checked(Record):
@@ -107,6 +112,7 @@ def _checked(path: Path, profile: Profile, recompute: Recompute | None) -> Check
         return _unreadable(path, error)
     graded = grade(document, profile)
     valid = graded.verdict is not Verdict.SCHEMA_INVALID
+    again, unchecked = _again(path, document, recompute) if valid else ((), ())
     return Checked(
         path=shown(str(path), _MOST_PATH),
         schema_version=shown(text_at(document, "schema_version") or ""),
@@ -114,8 +120,8 @@ def _checked(path: Path, profile: Profile, recompute: Recompute | None) -> Check
         verdict=graded.verdict,
         schema_errors=graded.schema_errors,
         violations=graded.violations,
-        findings=tuple(_findings(path, document, recompute)) if valid else (),
-        notes=graded.notes,
+        findings=(*disagreements(document), *_admitted(document), *again) if valid else (),
+        notes=(*graded.notes, *unchecked),
     )
 
 
@@ -137,22 +143,26 @@ def _subject(document: Document) -> str:
     return ", ".join(shown(text) for place in places if (text := text_at(document, place)))
 
 
-def _findings(
+def _again(
     path: Path, document: Document, recompute: Recompute | None
-) -> Iterator[Disagreement]:
-    yield from disagreements(document)
-    yield from _admitted(document)
-    if recompute is None:
-        return
+) -> tuple[tuple[Disagreement, ...], tuple[Note, ...]]:
+    """What recomputing finds, or a note that nothing was recomputed."""
     try:
-        for sentence in recompute(path, document):
-            yield Disagreement(
-                code="recomputed",
-                cause=shown(sentence, _MOST_PATH),
-                fix="Trust the journal, and write the document again from it.",
-            )
+        sentences = recompute(path, document) if recompute else None
     except EcoError as error:  # broken evidence of one document must not hide the others
-        yield Disagreement(code=error.code, cause=shown(error.cause, _MOST_PATH), fix=error.fix)
+        broken = Disagreement(code=error.code, cause=shown(error.cause, _MOST_PATH), fix=error.fix)
+        return (broken,), ()
+    if sentences is None:
+        return (), (_NOT_RECOMPUTED,)
+    return tuple(_differs(sentence) for sentence in sentences), ()
+
+
+def _differs(sentence: str) -> Disagreement:
+    return Disagreement(
+        code="recomputed",
+        cause=shown(sentence, _MOST_PATH),
+        fix="Trust the journal, and write the document again from it.",
+    )
 
 
 def _admitted(document: Document) -> Iterator[Disagreement]:

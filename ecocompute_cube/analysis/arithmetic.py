@@ -14,7 +14,7 @@ from ecocompute_cube.units import percent
 _REL: Final = 1e-3  # three figures: the coarsest printing seen in the published documents
 _POINTS: Final = 0.1  # vs_fp16_energy_pct is published with one decimal
 _BLOCKS_REL: Final = 1e-2  # over blocks the mean of the ratios is not quite the ratio of the sums
-_POWER_REL: Final = 0.15  # counter and samples differed by up to 11 % on one board (design, 4)
+_POWER_REL: Final = 0.15  # counter and samples differed by up to 11 % on one board
 
 
 class Disagreement(Record):

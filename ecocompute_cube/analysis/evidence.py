@@ -147,8 +147,10 @@ def _energy(
         return energy, PowerKind.COUNTER
     kind = session.board.power if present(session.board) else PowerKind.NONE
     if not present(integral) or kind not in _EDGE_S:
-        reason = window.counter.reason if isinstance(window.counter, Absent) else "no tick"
-        return Absent(reason=reason), PowerKind.NONE
+        reasons = [each.reason for each in (window.counter, integral) if isinstance(each, Absent)]
+        return Absent(
+            reason="; ".join(reasons) or "the counter's tick is not known"
+        ), PowerKind.NONE
     slack = _EDGE_S[kind] * max(peaks)
     low, high = Joule(integral - slack), Joule(integral + slack)
     return WindowEnergy(integral, low, high, Watt(0.0)), kind

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ecocompute_cube.model.journal import Span, TraceStored
 
-_LONGEST_GAP_S: Final = 0.5  # five refreshes of the slowest sensor seen (peers.md NV-GIL)
+_LONGEST_GAP_S: Final = 0.5  # five refreshes of the slowest sensor seen
 
 
 class Trace(NamedTuple):

@@ -41,7 +41,7 @@ class TransformersBackend:
     def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
         """Load ``folder`` in the arm's precision.
 
-        Raises ArmFailed: ``library_missing``, ``out_of_memory``, ``cannot_load``.
+        Raises ArmFailed: ``library_missing``, ``out_of_memory``.
         """
         with _arm_errors("load"):
             model = AutoModelForCausalLM.from_pretrained(

@@ -12,9 +12,7 @@ from ecocompute_cube.model.journal import (
     BlockOpened,
     QualityScored,
     QualitySkipped,
-    Refused,
     SessionOpened,
-    TraceStored,
 )
 
 if TYPE_CHECKING:
@@ -30,9 +28,7 @@ class Progress(NamedTuple):
     sessions: tuple[SessionOpened, ...]
     complete: frozenset[tuple[int, int, int]]  #: (session, group, block)
     opened: frozenset[tuple[int, int, int]]
-    refused: frozenset[tuple[int, str]]  #: (session, arm)
-    scored: frozenset[tuple[int, str]]
-    traces: int
+    scored: frozenset[tuple[int, str]]  #: (session, arm)
 
 
 def progress(facts: Iterable[Fact]) -> Progress:
@@ -48,17 +44,16 @@ def progress(facts: Iterable[Fact]) -> Progress:
         opened=frozenset(
             (f.session, f.group, f.block) for f in known if isinstance(f, BlockOpened)
         ),
-        refused=frozenset((f.session, f.arm) for f in known if isinstance(f, Refused)),
         scored=frozenset(
             (f.session, f.arm) for f in known if isinstance(f, QualityScored | QualitySkipped)
         ),
-        traces=sum(isinstance(fact, TraceStored) for fact in known),
     )
 
 
-def same_session(a: SessionOpened, b: SessionOpened) -> bool:
-    """Whether two openings are one session: same board, driver, boot and software."""
-    return _identity(a) == _identity(b)
+def session_like(done: Progress, now: SessionOpened) -> SessionOpened | None:
+    """The session that ``now`` continues: same board, driver, boot and software."""
+    alike = (old for old in done.sessions if _identity(old) == _identity(now))
+    return next(alike, None)
 
 
 def _identity(opened: SessionOpened) -> tuple[object, ...]:

@@ -6,15 +6,16 @@ import contextlib
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ecocompute_cube.engine.orders import Load, Measure, Place, Score, Warm
-from ecocompute_cube.engine.progress import Progress, blocks_left
+from ecocompute_cube.engine.progress import Progress, blocks_left, finished
 from ecocompute_cube.engine.schedule import start_delay
 from ecocompute_cube.engine.traces import FOLDER, store_trace
 from ecocompute_cube.errors import ArmFailed, Interrupted
-from ecocompute_cube.model.base import present
+from ecocompute_cube.model.base import present, without_paths
 from ecocompute_cube.model.journal import (
     ArmReady,
     BlockClosed,
     BlockOpened,
+    QualitySkipped,
     Refused,
     RunClosed,
     WindowMeasured,
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from ecocompute_cube.model.manifest import Manifest
     from ecocompute_cube.model.plan import Arm, Plan
 
-Stage = Literal["load", "certify", "warm", "window", "quality"]
+Ending = Literal["finished", "session done", "time is up", "interrupted", "failed"]
+Stage = Literal["load", "certify", "warm", "window"]
 
 _MARGIN: Final = 1.1  # a block may take a tenth longer than the longest one before it
 _CERTIFY: Final = frozenset({"precision_not_as_named", "wrong_compute_dtype", "offload_detected"})
@@ -72,7 +74,7 @@ class Runner:
         self._done = done
         self._arms = {arm.id: arm for arm in plan.expanded()}
         self._links: dict[str, ArmLink] = {}
-        self._refused = {arm for number, arm in done.refused if number == session.session}
+        self._refused: set[str] = set()  # a refusal holds for this visit of the program
         self._scored = {arm for number, arm in done.scored if number == session.session}
         self._phases: dict[str, int] = {}
 
@@ -93,21 +95,29 @@ class Runner:
         finally:
             self._end_links(patient=False)
 
-    def _blocks(
-        self, block_s: float, deadline_ns: int | None
-    ) -> tuple[Literal["finished", "time is up", "failed"], str]:
-        longest = block_s
+    def _blocks(self, block_s: float, deadline_ns: int | None) -> tuple[Ending, str]:
+        taken: list[float] = []
         for block in blocks_left(self._plan, self._done, self._session.session):
             start = self._rig.clock.now_ns()
+            longest = max(taken, default=block_s)
             if deadline_ns is not None and start + nanoseconds(longest * _MARGIN) > deadline_ns:
                 return "time is up", f"the next block may take {longest:.0f} s"
             if self._refused.issuperset(block.order):
                 continue
             self._block(block)
-            longest = seconds(self._rig.clock.now_ns() - start)
+            taken.append(seconds(self._rig.clock.now_ns() - start))
         if self._refused.issuperset(self._arms):
             return "failed", "every arm was refused"
-        return "finished", "nothing is left to do in this session"
+        return self._ending()
+
+    def _ending(self) -> tuple[Ending, str]:
+        if finished(self._plan, self._done):
+            return "finished", "every block is complete"
+        self._rig.say(
+            "this session has its blocks; the plan wants more sessions: run the same command again "
+            "after a reboot or on another machine"
+        )
+        return "session done", "the plan wants more sessions"
 
     def _block(self, block: Block) -> None:
         session, group, number, order = block
@@ -121,9 +131,12 @@ class Runner:
         except KeyboardInterrupt:
             self._close_block(block, "interrupted", complete=False)
             raise
-        self._close_block(block, "all arms visited", complete=True)
+        self._close_block(block, "all arms visited or refused", complete=True)
 
     def _close_block(self, block: Block, reason: str, *, complete: bool) -> None:
+        if complete:
+            key = (block.session, block.group, block.block)
+            self._done = self._done._replace(complete=self._done.complete | {key})
         self._journal.append(
             BlockClosed(
                 session=block.session,
@@ -150,7 +163,6 @@ class Runner:
             self._ask(link, Warm(place=place))
             stage.append("window")
             self._window(link, arm, place)
-            stage.append("quality")
             self._quality(link, arm)
         if not self._session.resident:
             self._drop(arm)
@@ -183,7 +195,7 @@ class Runner:
                     session=self._session.session,
                     stage=stage,
                     reason=error.reason,
-                    cause=error.cause,
+                    cause=without_paths(error.cause),
                     fix=error.fix,
                 )
             )
@@ -248,7 +260,16 @@ class Runner:
             window_tokens=quality.window_tokens,
             max_windows=quality.max_windows,
         )
-        self._ask(link, order)
+        try:
+            self._ask(link, order)
+        except ArmFailed as error:  # costs the perplexity, not the arm
+            self._rig.say(f"  no perplexity: {error.cause}")
+            self._journal.append(
+                QualitySkipped(
+                    arm=arm, session=self._session.session, reason=without_paths(error.cause)
+                )
+            )
+            self._drop(arm)
         self._mark("quality_end", self._rig.clock.now_ns())
         self._scored.add(arm)
 
@@ -270,7 +291,5 @@ class Runner:
             link.close(patient=patient)
         self._links.clear()
 
-    def _close(
-        self, reason: Literal["finished", "time is up", "interrupted", "failed"], detail: str
-    ) -> None:
+    def _close(self, reason: Ending, detail: str) -> None:
         self._journal.append(RunClosed(reason=reason, detail=detail))

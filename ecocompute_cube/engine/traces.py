@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ecocompute_cube.errors import output_error
-from ecocompute_cube.model.base import Absent, MaybeFloat, sha256_hex
+from ecocompute_cube.model.base import Absent, MaybeFloat, sha256_hex, without_paths
 from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.journal import TraceLost, TraceStored
 from ecocompute_cube.units import seconds
@@ -60,7 +60,11 @@ def store_trace(
 
 def _lost(arm: str, place: Place, reason: str) -> TraceLost:
     return TraceLost(
-        arm=arm, session=place.session, group=place.group, block=place.block, reason=reason
+        arm=arm,
+        session=place.session,
+        group=place.group,
+        block=place.block,
+        reason=without_paths(reason),
     )
 
 

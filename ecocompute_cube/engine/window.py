@@ -85,6 +85,7 @@ def measure(
 
 
 def _undisturbed(clock: Clock, sync: Callable[[], None], work: Callable[[], None]) -> Span:
+    collecting = gc.isenabled()
     gc.collect()
     gc.disable()  # a collection inside the window would be in the result
     try:
@@ -93,7 +94,8 @@ def _undisturbed(clock: Clock, sync: Callable[[], None], work: Callable[[], None
         sync()
         return Span(start_ns=start, end_ns=clock.now_ns())
     finally:
-        gc.enable()
+        if collecting:
+            gc.enable()
 
 
 def _bracket(*readings: CounterReading | Absent) -> CounterBracket | Absent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -30,6 +31,8 @@ MaybeStr: TypeAlias = str | Absent
 
 T = TypeVar("T")
 
+_PATH = re.compile(r"(?<![\w./])/(?:[^\s/'\":,;()]+/)+([^\s/'\":,;()]*)")
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 UtcTime = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")]
 NonNegative = Annotated[float, Field(ge=0)]
@@ -39,6 +42,11 @@ Count = Annotated[int, Field(ge=0)]
 def present(value: T | Absent) -> TypeIs[T]:
     """Whether a value is there."""
     return not isinstance(value, Absent)
+
+
+def without_paths(text: str) -> str:
+    """``text`` with absolute paths cut to their last part: no document names a folder of a host."""
+    return _PATH.sub(r"…/\1", text)
 
 
 def canonical_json(value: Any) -> str:  # noqa: ANN401 (any JSON value)

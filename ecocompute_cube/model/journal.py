@@ -308,12 +308,12 @@ class TraceLost(Record):
 
 
 class Refused(Record):
-    """An arm that cannot be measured, from here on in this session."""
+    """An arm that cannot be measured, until the program is started again."""
 
     kind: Literal["refused"] = "refused"
     arm: str
     session: Count
-    stage: Literal["load", "certify", "warm", "window", "quality"]
+    stage: Literal["load", "certify", "warm", "window"]
     reason: str  #: a code
     cause: str
     fix: str
@@ -334,7 +334,7 @@ class RunClosed(Record):
     """This visit of the program ends here."""
 
     kind: Literal["closed"] = "closed"
-    reason: Literal["finished", "time is up", "interrupted", "failed"]
+    reason: Literal["finished", "session done", "time is up", "interrupted", "failed"]
     detail: str
 
 

@@ -89,7 +89,7 @@ class Warmup(Record):
     max_passes: int = Field(default=6, ge=1)
     output_tokens: int = Field(default=64, ge=2)  #: of a short pass
     settled_pct: float = Field(default=5.0, gt=0)  #: spread of the last two passes' durations
-    settled_c: float = Field(default=2.0, gt=0)  #: spread of the last three temperatures (A2)
+    settled_c: float = Field(default=2.0, gt=0)  #: spread of the last three temperatures
 
     @model_validator(mode="after")
     def _ordered(self) -> Warmup:

@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
     """Write the schemas, or check them."""
     if arguments == ["--check"]:
         for name in drifted():
-            sys.stderr.write(f"{name}.schema.json is not what the models say: run make schemas\n")
+            sys.stderr.write(f"{name}.schema.json is not what the models say: run make schema\n")
         return 1 if drifted() else 0
     for name, model in DOCUMENTS.items():
         write_whole(schema_path(name), schema_text(model).encode())

@@ -276,8 +276,21 @@ def findings_of(run: RunEvidence) -> tuple[Finding, ...]:
 
 
 def arm_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
-    """The findings that bear on one arm."""
-    return _distinct((*_model_findings(run, arm), *_refusals(run, arm), *run.findings[arm.id]))
+    """The findings that bear on one arm.
+
+    Windows that do not count forbid nothing while others of the arm do count.
+    """
+    own = run.findings[arm.id]
+    if run.counted(arm.id):
+        own = tuple(_spared(finding) for finding in own)
+    return _distinct((*_model_findings(run, arm), *_refusals(run, arm), *own))
+
+
+def _spared(finding: Finding) -> Finding:
+    if finding.effect != "invalid":
+        return finding
+    cause = f"{finding.cause} Such windows do not count."
+    return finding.model_copy(update={"effect": "lowers the tier", "cause": cause})
 
 
 def _run_findings(run: RunEvidence) -> tuple[Finding, ...]:
@@ -343,7 +356,7 @@ def _refusals(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
             subject=arm.id,
             cause=refused.cause,
             fix=refused.fix or "See the arm's log.",
-            effect="invalid" if refused.stage != "quality" else "note",
+            effect="lowers the tier" if run.counted(arm.id) else "invalid",
         )
         for refused in run.known.refused.get(arm.id, ())
     )

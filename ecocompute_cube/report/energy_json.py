@@ -209,6 +209,8 @@ def _cross_check(known: ArmEvidence) -> CrossCheck | Absent:
     checked = [(w, w.integral, w.rate_hz) for w in known.windows]
     usable = [(w, i, r) for w, i, r in checked if present(i) and present(r)]
     energy = known.summary.energy
+    if worst_source(known.windows) is not PowerKind.COUNTER:
+        return Absent(reason="the headline is an integral of the trace itself")
     if not usable or not present(energy):
         reasons = [i.reason for _, i, _ in checked if not present(i)]
         return Absent(reason=reasons[0] if reasons else "nothing was measured")

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ecocompute_cube import __version__
 from ecocompute_cube.report.charts import as_svg, energy_bars
-from ecocompute_cube.report.text import HEADINGS, comparison_lines, finding_lines, rows
+from ecocompute_cube.report.text import comparison_lines, finding_lines, headings, rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,7 @@ def as_html(reports: Sequence[Report]) -> str:
     runs = [
         {
             "report": report,
+            "headings": headings(report),
             "rows": rows(report),
             "comparisons": comparison_lines(report),
             "findings": finding_lines(report),
@@ -36,9 +37,7 @@ def as_html(reports: Sequence[Report]) -> str:
         }
         for report in reports
     ]
-    return environment.get_template("report.html").render(
-        runs=runs, headings=HEADINGS, version=__version__
-    )
+    return environment.get_template("report.html").render(runs=runs, version=__version__)
 
 
 def _figure(report: Report) -> Markup | None:

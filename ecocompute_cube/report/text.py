@@ -12,21 +12,11 @@ if TYPE_CHECKING:
     from ecocompute_cube.model.claims import Comparison, Finding, Interval
     from ecocompute_cube.model.report import ArmReport, Report
 
-HEADINGS: Final = (
-    "arm",
-    "mJ/token",
-    "95 % interval",
-    "versus FP16",
-    "tokens/s",
-    "W",
-    "perplexity",
-    "verdict",
-)
 _NONE: Final = "–"
 
 
 class Row(NamedTuple):
-    """One arm's cells, in the order of HEADINGS."""
+    """One arm's cells, in the order of ``headings``."""
 
     arm: str
     energy: str
@@ -36,6 +26,20 @@ class Row(NamedTuple):
     power: str
     perplexity: str
     verdict: str
+
+
+def headings(report: Report) -> Row:
+    """The head of the table."""
+    return Row(
+        arm="arm",
+        energy="mJ/token",
+        interval=f"{report.plan.protocol.confidence:.0%} interval",
+        versus="versus FP16",
+        rate="tokens/s",
+        power="W",
+        perplexity="perplexity",
+        verdict="verdict",
+    )
 
 
 def rows(report: Report) -> tuple[Row, ...]:
@@ -92,14 +96,15 @@ def _verdict(arm: ArmReport) -> str:
 
 def as_markdown(report: Report) -> str:
     """The table in Markdown."""
-    lines = ["| " + " | ".join(HEADINGS) + " |", "|---" * len(HEADINGS) + "|"]
+    head = headings(report)
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     lines += ["| " + " | ".join(row) + " |" for row in rows(report)]
     return "\n".join(lines)
 
 
 def as_text(report: Report) -> str:
     """The question, the answer, the table, what else was compared, and the findings."""
-    lines = [report.question, report.answer, "", *_table([HEADINGS, *rows(report)])]
+    lines = [report.question, report.answer, "", *_table([headings(report), *rows(report)])]
     for line in comparison_lines(report):
         lines += ["", line]
     lines += ["", *finding_lines(report)] if report.findings else []
@@ -118,8 +123,8 @@ def comparison_lines(report: Report) -> list[str]:
     ]
 
 
-def _table(cells: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in cells) for column in range(len(HEADINGS))]
+def _table(cells: list[Row]) -> list[str]:
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     lines = ["  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)) for row in cells]
     return [line.rstrip() for line in (lines[0], "  ".join("-" * w for w in widths), *lines[1:])]
 

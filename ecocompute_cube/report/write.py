@@ -14,6 +14,7 @@ from ecocompute_cube.report.build import build_report, read_run
 from ecocompute_cube.report.csv import as_csv
 from ecocompute_cube.report.energy_json import energy_reports
 from ecocompute_cube.report.html import as_html
+from ecocompute_cube.report.recompute import ARMS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
     from ecocompute_cube.model.energy import EnergyReport
     from ecocompute_cube.model.report import Report
 
-#: Words, not figures: they may be put better in a later version; figures must not change.
-_PROSE: Final = frozenset({"cause", "fix", "note", "reason", "notice", "reasons"})
 _DIGITS: Final = 9  # significant digits a figure is written with: far below any sensor
-ARMS_FOLDER: Final = "arms"
 ENERGY_NAME: Final = "energy.json"
 
 
@@ -52,6 +50,16 @@ def _rounded(value: object) -> object:
     if isinstance(value, list):
         return [_rounded(inner) for inner in value]
     return value
+
+
+def energy_texts(run_folder: Path) -> dict[str, str]:
+    """Every arm's energy.json as text, from the journal alone.
+
+    Raises JournalBroken.
+    """
+    run = read_run(run_folder)
+    reports = energy_reports(run, build_report(run))
+    return {arm: document_text(each) for arm, each in reports.items()}
 
 
 def write_energy(run_folder: Path) -> Report:
@@ -130,33 +138,3 @@ def read_results(results: Path) -> Written:
             "Measure first, or name the results folder with --results_dir.",
         )
     return Written(tuple(sorted(reports, key=lambda report: report.run_id)), tuple(unreadable))
-
-
-def recompute(path: Path, document: dict[str, object]) -> list[str]:
-    """Compare an energy.json with what its journal gives; one sentence a differing figure.
-
-    The journal is looked for where ``measure`` puts it, two folders up. None: nothing to compare.
-    """
-    folder = path.parent.parent.parent
-    if path.parent.parent.name != ARMS_FOLDER or not (folder / JOURNAL_NAME).exists():
-        return []
-    run = read_run(folder)
-    again = energy_reports(run, build_report(run)).get(path.parent.name)
-    if again is None:
-        return [f"the journal has no arm {path.parent.name}"]
-    return _differences(document, json.loads(document_text(again)), "")
-
-
-def _differences(given: object, expected: object, place: str) -> list[str]:
-    if isinstance(given, list) and isinstance(expected, list) and len(given) == len(expected):
-        given, expected = dict(enumerate(given)), dict(enumerate(expected))
-    if isinstance(given, dict) and isinstance(expected, dict):
-        return [
-            line
-            for key in sorted({*given, *expected} - _PROSE)
-            if not str(key).endswith("_note")
-            for line in _differences(given.get(key), expected.get(key), f"{place}.{key}".strip("."))
-        ]
-    if given == expected:
-        return []
-    return [f"{place} is {given!r} here, but the journal gives {expected!r}"]
