@@ -21,7 +21,7 @@ from ecocompute_cube.engine.predict import Prediction, Size, predict
 from ecocompute_cube.engine.progress import Progress, progress, session_like
 from ecocompute_cube.engine.runner import Rig, Runner
 from ecocompute_cube.engine.window import measure_tick
-from ecocompute_cube.errors import NoDevice, NoPowerReading, PlanError
+from ecocompute_cube.errors import Interrupted, NoDevice, NoPowerReading, PlanError
 from ecocompute_cube.model.base import Absent, present, sha256_hex
 from ecocompute_cube.model.journal import (
     FORMAT,
@@ -33,6 +33,7 @@ from ecocompute_cube.model.journal import (
 )
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, JournalWriter
 from ecocompute_cube.model.plan import Mode
+from ecocompute_cube.report.write import write_energy
 from ecocompute_cube.units import nanoseconds
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Equipment(NamedTuple):
     tracer: Tracer | None
     clock: Clock
     memory_bytes: int  #: what arms may share
+    remark: str | None  #: what must be said about the choice of the board
 
 
 class Request(NamedTuple):
@@ -133,29 +135,44 @@ def _run(
         text_sha256=sha256_hex(text.read_bytes()),
         rehearsal=request.rehearse,
     )
+    expected = predict(plan, {name: size_of(manifest) for name, manifest in manifests.items()})
+    here = _session(tools, expected, say)
     folder, journal, facts = _open_journal(request.output_dir, opened, say)
     with journal:
-        sizes = {name: size_of(manifest) for name, manifest in manifests.items()}
-        expected = predict(plan, sizes)
         done = progress(facts)
-        session = _session(journal, done, tools, expected, say)
-        rig = Rig(
-            executor=tools.executor(folder),
-            tracer=tools.tracer,
-            clock=tools.clock,
-            say=say,
-            folder=folder,
-            models={
-                name: (manifest, model_folder(name, request.models_dir))
-                for name, manifest in manifests.items()
-            },
-            prompt_text=builtin_text(),
-            quality_text=text,
-            quality_name=text.name,
-        )
+        session = _joined(journal, done, here)
+        rig = _rig(request, tools, manifests, folder, text, say)
         deadline = _deadline(request.max_minutes, tools.clock)
-        Runner(plan, rig, journal, session, done).run(expected.first_block_s, deadline)
+        try:
+            Runner(plan, rig, journal, session, done).run(expected.first_block_s, deadline)
+        except Interrupted:
+            write_energy(folder)  # what was finished can be read, even if nobody goes on
+            raise
     return folder
+
+
+def _rig(
+    request: Request,
+    tools: Equipment,
+    manifests: dict[str, Manifest],
+    folder: Path,
+    text: Path,
+    say: Callable[[str], None],
+) -> Rig:
+    return Rig(
+        executor=tools.executor(folder),
+        tracer=tools.tracer,
+        clock=tools.clock,
+        say=say,
+        folder=folder,
+        models={
+            name: (manifest, model_folder(name, request.models_dir))
+            for name, manifest in manifests.items()
+        },
+        prompt_text=builtin_text(),
+        quality_text=text,
+        quality_name=text.name,
+    )
 
 
 def _open_journal(
@@ -184,21 +201,16 @@ def _same_run(a: RunOpened, b: RunOpened) -> bool:
     ) and digests[0] == digests[1]
 
 
-def _session(
-    journal: JournalWriter,
-    done: Progress,
-    tools: Equipment,
-    expected: Prediction,
-    say: Callable[[str], None],
-) -> SessionOpened:
+def _session(tools: Equipment, expected: Prediction, say: Callable[[str], None]) -> SessionOpened:
+    """This machine as a session, numbered when it joins a journal."""
     board: Board | Absent = Absent(reason="rehearsal: no board")
     tick: Tick | Absent = Absent(reason="rehearsal: no board")
     if tools.source is not None:
         board = tools.source.board()
         tick = measure_tick(tools.source, tools.clock)
-        _say_board(board, tick, say)
-    now = SessionOpened(
-        session=len(done.sessions),
+        _say_board(board, tick, tools.remark, say)
+    return SessionOpened(
+        session=0,
         board=board,
         tick=tick,
         host=host_facts(),
@@ -206,14 +218,21 @@ def _session(
         packages=package_versions(),
         resident=expected.together_bytes <= _MEMORY_SHARE * tools.memory_bytes,
     )
-    old = session_like(done, now)
+
+
+def _joined(journal: JournalWriter, done: Progress, here: SessionOpened) -> SessionOpened:
+    """The session of the journal that this machine continues, or a new one."""
+    old = session_like(done, here)
     if old is not None:
         return old
-    journal.append(now)
-    return now
+    opened = here.model_copy(update={"session": len(done.sessions)})
+    journal.append(opened)
+    return opened
 
 
-def _say_board(board: Board, tick: Tick | Absent, say: Callable[[str], None]) -> None:
+def _say_board(
+    board: Board, tick: Tick | Absent, remark: str | None, say: Callable[[str], None]
+) -> None:
     if present(tick):
         how = f"energy counter, advancing every {tick.median_ms:.0f} ms"
     elif board.power is not PowerKind.NONE:
@@ -224,6 +243,8 @@ def _say_board(board: Board, tick: Tick | Absent, say: Callable[[str], None]) ->
             "This board cannot be measured. You can still rehearse: ecocompute measure --rehearse.",
         )
     say(f"measuring on {board.name}, driver {board.driver}, by its {how}")
+    if remark is not None:
+        say(remark)
 
 
 def _deadline(max_minutes: float | None, clock: Clock) -> int | None:
@@ -300,6 +321,7 @@ def real_equipment(rehearse: bool) -> Equipment:
         tracer=ProcessTracer(chosen.uuid),
         clock=SystemClock(),
         memory_bytes=source.board().memory_mib * 2**20,
+        remark=chosen.remark,
     )
 
 
@@ -313,4 +335,5 @@ def _rehearsal_equipment() -> Equipment:
         tracer=None,
         clock=SystemClock(),
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        remark=None,
     )
