@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.download import model_folder, read_manifest
 from ecocompute_cube.download.checkpoint import describe
-from ecocompute_cube.engine.predict import Prediction, Size, predict
+from ecocompute_cube.engine.predict import Prediction, Size, predict, size_of
 from ecocompute_cube.engine.schedule import Block, block_order, groups
 from ecocompute_cube.errors import ModelError
-from ecocompute_cube.measure import size_of
 from ecocompute_cube.model.architectures import architecture
 from ecocompute_cube.model.plan import EMBEDDED, RANDOM_PREFIX, public_reference
 from ecocompute_cube.units import gib

@@ -17,7 +17,7 @@ from ecocompute_cube.device.host import host_facts, package_versions
 from ecocompute_cube.download import model_folder, verify
 from ecocompute_cube.engine.executor import ChildProcesses, Executor
 from ecocompute_cube.engine.folders import FolderLock, new_run, prepare_output, unfinished_run
-from ecocompute_cube.engine.predict import Prediction, Size, predict
+from ecocompute_cube.engine.predict import Prediction, predict, size_of
 from ecocompute_cube.engine.progress import Progress, progress, session_like
 from ecocompute_cube.engine.runner import Rig, Runner
 from ecocompute_cube.engine.window import measure_tick
@@ -249,11 +249,6 @@ def _say_board(
 
 def _deadline(max_minutes: float | None, clock: Clock) -> int | None:
     return None if max_minutes is None else clock.now_ns() + nanoseconds(60 * max_minutes)
-
-
-def size_of(manifest: Manifest) -> Size:
-    """What predictions need of a model."""
-    return Size(manifest.parameters, manifest.layers, manifest.hidden_size, manifest.vocab_size)
 
 
 def builtin_text() -> Path:

@@ -13,6 +13,7 @@ from ecocompute_cube.units import Second
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ecocompute_cube.model.manifest import Manifest
     from ecocompute_cube.model.plan import Arm, Plan
 
 #: Decoder layers a second that one host drives at batch 1, eager: tokens/s × 24 layers of the run
@@ -36,6 +37,11 @@ class Size(NamedTuple):
     layers: int
     hidden: int
     vocabulary: int
+
+
+def size_of(manifest: Manifest) -> Size:
+    """What predictions need of a model that is there."""
+    return Size(manifest.parameters, manifest.layers, manifest.hidden_size, manifest.vocab_size)
 
 
 class Prediction(NamedTuple):
