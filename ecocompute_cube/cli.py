@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import difflib
+import io
 import json
+import math
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ecocompute_cube import __version__
-from ecocompute_cube.errors import EcoError, MeasurementInvalid, UsageError
+from ecocompute_cube.errors import EcoError, MeasurementInvalid, UsageError, output_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
+    from ecocompute_cube.measure import Equipment
     from ecocompute_cube.model.report import Report
 
 _PLAN: Final = Path("workspace/config/default.yaml")
@@ -23,6 +28,7 @@ _MODELS: Final = Path("workspace/models")
 _RESULTS: Final = Path("workspace/results")
 _REPORT: Final = Path("workspace/report")
 
+_MOST_MINUTES: Final = 1e6  # two years; more is a slip of the pen
 _PROFILES: Final = ("v1.1-core", "dataset-eligible")
 
 _EPILOG: Final = """\
@@ -33,44 +39,116 @@ output folder; 130 interrupted. Options may be written with _ or -.
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse with our manners: --some-option is --some_option, mistakes are UsageErrors."""
+    """argparse with our manners: mistakes are UsageErrors that name what was probably meant."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message[0].upper()}{message[1:]}.", f"See: {self.prog} --help.")
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """Say that nobody knows the first of these words. Raises UsageError."""
+        name = words[0].partition("=")[0]
+        if not name.startswith("-"):
+            raise UsageError(
+                f"{self.prog} takes no '{name}' there.",
+                f"Write files and folders after their option, as {self.prog} --help shows.",
+            )
+        close = difflib.get_close_matches(name, self._option_string_actions, n=1)
+        meant = f"Did you mean {close[0]}?" if close else f"See: {self.prog} --help."
+        raise UsageError(f"{self.prog} has no option {name}.", meant)
 
 
 if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[_Parser]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status."""
+def main(
+    arguments: Sequence[str] | None = None,
+    equipment: Callable[[bool], Equipment] | None = None,
+) -> int:
+    """Run one command; its exit status. ``equipment`` replaces this machine's own."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # an odd locale costs no table
     try:
-        given = _underscored(sys.argv[1:] if arguments is None else arguments)
-        options = _parser().parse_args(given)
+        options = _parsed(_underscored(sys.argv[1:] if arguments is None else arguments))
+        options.equipment = equipment
         command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
     except EcoError as error:
-        sys.stderr.write(f"error: {error.cause}\n{error.fix}\n")
+        _say(f"error: {error.cause}\n{error.fix}")
         return error.exit_status
     except KeyboardInterrupt:
-        sys.stderr.write("stopped\n")
+        _say("stopped")
         return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the exit does not complain again
-        return 0
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = _parser()
+    first = next(iter(arguments), "--help")
+    if not first.startswith("-"):
+        _check_command(first)
+    elif first.partition("=")[0] not in parser._option_string_actions:
+        parser.refuse([first])
+    try:
+        options, unknown = parser.parse_known_args(arguments)
+    finally:
+        _print("")  # what --help printed is flushed here, where a closed pipe is no fault
+    if unknown:
+        options.parser.refuse(unknown)
+    return options
+
+
+def _check_command(name: str) -> None:
+    if name not in _COMMANDS:
+        close = difflib.get_close_matches(name, _COMMANDS, n=1)
+        meant = f"Did you mean {close[0]}?" if close else f"Commands: {', '.join(_COMMANDS)}."
+        raise UsageError(f"There is no command '{name}'.", meant)
 
 
 def _underscored(arguments: Sequence[str]) -> list[str]:
-    return [_option(each) if each.startswith("--") else each for each in arguments]
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return [*map(_option, arguments[:end]), *arguments[end:]]
 
 
 def _option(text: str) -> str:
+    if not text.startswith("--"):
+        return text
     name, equals, value = text.partition("=")
     return f"--{name[2:].replace('-', '_')}{equals}{value}"
 
 
-def _parser() -> argparse.ArgumentParser:
+def _print(text: str) -> None:
+    """Write to standard output; a reader who has seen enough (``| head``) is no fault.
+
+    Raises DiskFull or OutputError.
+    """
+    if sys.stdout is None:  # closed by whoever started us
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard(sys.stdout.fileno())
+    except OSError as error:
+        _discard(sys.stdout.fileno())
+        raise output_error(error, "write to standard output") from None
+
+
+def _say(line: str) -> None:
+    """Write to standard error; that nobody reads along must not end a measurement."""
+    try:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr.fileno())
+
+
+def _discard(descriptor: int) -> None:
+    """So that what is still buffered does not complain at the exit."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
+def _parser() -> _Parser:
     parser = _Parser(
         prog="ecocompute",
         description="Does quantizing a language model save energy on this GPU, by how much, and at "
@@ -81,7 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ecocompute {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_add_run, _add_download, _add_measure, _add_report, _add_plan, _add_validate):
+    for add in _COMMANDS.values():
         add(commands)
     return parser
 
@@ -93,7 +171,7 @@ def _add(
     command: Callable[[argparse.Namespace], int],
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=what, description=what, allow_abbrev=False)
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, parser=parser)
     return parser
 
 
@@ -126,9 +204,12 @@ def _measuring(parser: argparse.ArgumentParser) -> None:
 
 
 def _minutes(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number of minutes")
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= _MOST_MINUTES:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of minutes")
     return value
 
 
@@ -183,9 +264,14 @@ def _add_validate(commands: Commands) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
-def _say(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+_COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
+    "run": _add_run,
+    "download": _add_download,
+    "measure": _add_measure,
+    "report": _add_report,
+    "plan": _add_plan,
+    "validate": _add_validate,
+}
 
 
 def _download(options: argparse.Namespace) -> int:
@@ -200,7 +286,7 @@ def _measure(options: argparse.Namespace) -> int:
     from ecocompute_cube.report.text import as_text
 
     report = _measured(options)
-    sys.stdout.write("\n" + as_text(report))
+    _print("\n" + as_text(report))
     _refuse_empty(report)
     return 0
 
@@ -217,7 +303,7 @@ def _measured(options: argparse.Namespace) -> Report:
         rehearse=options.rehearse,
         max_minutes=options.max_minutes,
     )
-    return write_energy(measure(request, real_equipment, _say))
+    return write_energy(measure(request, options.equipment or real_equipment, _say))
 
 
 def _refuse_empty(report: Report) -> None:
@@ -225,12 +311,10 @@ def _refuse_empty(report: Report) -> None:
 
     if any(present(arm.tokens_per_s if report.rehearsal else arm.energy) for arm in report.arms):
         return
-    causes = [f.cause for f in report.findings if f.effect == "invalid"] or [
-        "No block was finished."
-    ]
-    raise MeasurementInvalid(
-        f"No arm gave a valid number: {causes[0]}", "The findings above say what to do."
-    )
+    told = [f for f in report.findings if f.effect == "invalid" and f.code != "rehearsal"]
+    if told:
+        raise MeasurementInvalid(f"No arm gave a valid number: {told[0].cause}", told[0].fix)
+    raise MeasurementInvalid("No block was finished.", "Run the same command again to go on.")
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -240,7 +324,7 @@ def _report(options: argparse.Namespace) -> int:
     written = write_report(options.results_dir, options.report_dir, _say)
     for trouble in written.unreadable:
         _say(f"not read: {trouble}")
-    sys.stdout.write("\n".join(as_text(report) for report in written.reports))
+    _print("\n".join(as_text(report) for report in written.reports))
     return 0
 
 
@@ -263,7 +347,7 @@ def _plan(options: argparse.Namespace) -> int:
     from ecocompute_cube.model.plan_file import read_plan
 
     told = forecast(read_plan(options.file), options.models_dir)
-    sys.stdout.write(json.dumps(told.as_json(), indent=1) + "\n" if options.json else told.text())
+    _print(json.dumps(told.as_json(), indent=1) + "\n" if options.json else told.text())
     return 0
 
 
@@ -279,7 +363,7 @@ def _validate(options: argparse.Namespace) -> int:
 
     profile = Profile(options.profile)
     checked = validate_paths(options.paths, profile, recompute)
-    sys.stdout.write((as_json if options.json else as_text)(checked, profile))
+    _print((as_json if options.json else as_text)(checked, profile))
     return exit_status(checked, profile)
 
 

@@ -289,29 +289,26 @@ def _term_as_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def real_equipment(rehearse: bool) -> Equipment:
-    """This machine's board, or its CPU for a rehearsal.
+def real_equipment(rehearse: bool, backend: str = _BACKEND) -> Equipment:
+    """This machine's board, or its CPU for a rehearsal; ``backend`` as the child names it.
 
     Raises NvmlMissing, DriverMismatch, NoGpu, NoDevice (3).
     """
     if rehearse:
-        return _rehearsal_equipment()
+        return _rehearsal_equipment(backend)
     from ecocompute_cube.device.nvml import NvmlBoard, choose_board
     from ecocompute_cube.device.sampler import ProcessTracer
 
     chosen = choose_board()
-    if package_versions().get("torch", "").endswith("+cpu"):
-        raise NoDevice(
-            "There is an NVIDIA board, but the installed torch is a CPU build.",
-            "Install a CUDA build of torch (make setup does on a GPU host).",
-        )
+    if backend == _BACKEND:
+        _require_cuda()
     source = NvmlBoard(chosen.uuid)
     # The children see this one board and no other, whatever order CUDA numbers boards in.
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": chosen.uuid, "HF_HUB_OFFLINE": "1"}
     return Equipment(
         source=source,
         executor=lambda folder: ChildProcesses(
-            _BACKEND, f"nvml:{chosen.uuid}", "cuda:0", folder / "logs", environment
+            backend, f"nvml:{chosen.uuid}", "cuda:0", folder / "logs", environment
         ),
         tracer=ProcessTracer(chosen.uuid),
         clock=SystemClock(),
@@ -320,12 +317,20 @@ def real_equipment(rehearse: bool) -> Equipment:
     )
 
 
-def _rehearsal_equipment() -> Equipment:
+def _require_cuda() -> None:
+    if package_versions().get("torch", "").endswith("+cpu"):
+        raise NoDevice(
+            "There is an NVIDIA board, but the installed torch is a CPU build.",
+            "Install a CUDA build of torch (make setup does on a GPU host).",
+        )
+
+
+def _rehearsal_equipment(backend: str) -> Equipment:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
     return Equipment(
         source=None,
         executor=lambda folder: ChildProcesses(
-            _BACKEND, "none", "cpu", folder / "logs", environment
+            backend, "none", "cpu", folder / "logs", environment
         ),
         tracer=None,
         clock=SystemClock(),

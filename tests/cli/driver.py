@@ -1,0 +1,12 @@
+"""The ``ecocompute`` command with the stage in place of a model's runtime; all else is real."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from ecocompute_cube.cli import main
+from ecocompute_cube.measure import real_equipment
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:], partial(real_equipment, backend="tests.cli.stage:Backend")))
