@@ -31,13 +31,17 @@ if TYPE_CHECKING:
     from ecocompute_cube.backends.base import InferenceBackend, Session
     from ecocompute_cube.device.base import Clock, PowerSource
     from ecocompute_cube.model.base import MaybeFloat
+    from ecocompute_cube.units import Second
 
 _TEMPERATURES: Final = 3  # readings that must agree, as in the published thermal block
 _LONGEST_PRECISE: Final = 10_000  # generations; a stop for a clock that does not move
 
 
 class ArmWorker:
-    """Carries out orders for one arm, in the order they come."""
+    """Carries out orders for one arm, in the order they come.
+
+    ``pace`` times the host around each window; where time is scripted, it would only take time.
+    """
 
     def __init__(
         self,
@@ -45,11 +49,13 @@ class ArmWorker:
         source: PowerSource | None,
         clock: Clock,
         device: str,
+        pace: Callable[[Clock], Second] = spin,
     ) -> None:
         self._backend = backend
         self._source = source
         self._clock = clock
         self._device = device
+        self._pace = pace
         self._loaded: tuple[Load, Session] | None = None
         self._warm_once = False  #: whether a generation of full length has run since the load
 
@@ -135,13 +141,13 @@ class ArmWorker:
         outputs: list[object] = []
         work = self._work(load, session, outputs)
         before = self._telemetry(order.own_processes)
-        pace = spin(self._clock)
+        pace = self._pace(self._clock)
         if self._source is None:
             counter: CounterBracket | Absent = Absent(reason="no board")
             span = self._without_board(session, work)
         else:
             counter, span = measure(self._source, self._clock, session.sync, work, order.delay_s)
-        pace_after = spin(self._clock)
+        pace_after = self._pace(self._clock)
         after = self._telemetry(order.own_processes)
         ledger = session.ledger(outputs)
         return WindowMeasured(

@@ -18,6 +18,7 @@ from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.measure import Equipment, Request, measure
 from ecocompute_cube.model.manifest import FORMAT, Manifest, ModelFile
 from ecocompute_cube.model.plan import Plan
+from ecocompute_cube.units import Second
 
 #: Seconds a token and watts while decoding, by precision: the truth the tests recover.
 COSTS = {"FP16": (0.020, 200.0), "NF4": (0.022, 190.0), "INT8": (0.040, 180.0)}
@@ -107,4 +108,5 @@ class Scene:
 
     def _worker(self, rehearse: bool) -> ArmWorker:
         backend = FakeBackend(self.board.work, self._costs, self._failures)
-        return ArmWorker(backend, None if rehearse else self.board, self.clock, "scripted")
+        board = None if rehearse else self.board
+        return ArmWorker(backend, board, self.clock, "scripted", pace=lambda _: Second(0.0))
