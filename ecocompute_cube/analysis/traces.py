@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, sha256_hex
+from ecocompute_cube.model.journal import TRACE_COLUMNS
 from ecocompute_cube.units import Joule, seconds
 
 if TYPE_CHECKING:
@@ -42,11 +44,26 @@ def read_trace(folder: Path, stored: TraceStored) -> Trace | Absent:
 
 
 def parse_trace(text: str) -> Trace:
-    """A trace from CSV text with the sampler's columns. Raises ValueError for a bad number."""
+    """A trace from CSV text with the sampler's columns.
+
+    Raises ValueError for a bad number, a line cut short, or times that run backwards.
+    """
     rows = [line.split(",") for line in text.splitlines()[1:]]
-    powered = [(int(row[0]), float(row[1])) for row in rows if row[1]]
-    warm = tuple((int(row[0]), float(row[2])) for row in rows if row[2])
+    if any(len(row) != len(TRACE_COLUMNS) for row in rows):
+        raise ValueError("a line has too few or too many cells")
+    times = [int(row[0]) for row in rows]
+    if times != sorted(times):
+        raise ValueError("time runs backwards")
+    powered = [(t, _finite(row[1])) for t, row in zip(times, rows, strict=True) if row[1]]
+    warm = tuple((t, _finite(row[2])) for t, row in zip(times, rows, strict=True) if row[2])
     return Trace(tuple(t for t, _ in powered), tuple(w for _, w in powered), warm)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is no reading")
+    return value
 
 
 def integrate(trace: Trace, span: Span) -> Joule | Absent:
@@ -55,6 +72,8 @@ def integrate(trace: Trace, span: Span) -> Joule | Absent:
     A reason when the samples do not cover the span or leave a gap of more than 0.5 s in it.
     """
     times = trace.t_ns
+    if span.end_ns <= span.start_ns:
+        return Absent(reason="the window has no length")
     if not times or times[0] > span.start_ns or times[-1] < span.end_ns:
         return Absent(reason="the trace does not cover the window")
     inside = [n for n, t in enumerate(times) if span.start_ns < t < span.end_ns]
@@ -82,4 +101,6 @@ def rate_hz(times: Sequence[int], span: Span) -> float | Absent:
     inside = [t for t in times if span.start_ns <= t <= span.end_ns]
     if len(inside) < 2:  # noqa: PLR2004 (a rate needs two)
         return Absent(reason="fewer than two samples in the window")
+    if inside[-1] == inside[0]:
+        return Absent(reason="all samples of the window at one moment")
     return (len(inside) - 1) / seconds(inside[-1] - inside[0])

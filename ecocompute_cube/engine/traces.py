@@ -6,7 +6,6 @@ import gzip
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ecocompute_cube.errors import output_error
 from ecocompute_cube.model.base import Absent, MaybeFloat, sha256_hex, without_paths
 from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.journal import TraceLost, TraceStored
@@ -28,14 +27,17 @@ def store_trace(
     place: Place,
     phases: dict[str, int],
 ) -> TraceStored | TraceLost:
-    """Compress a visit's trace into ``folder``/traces and describe it.
+    """Compress a visit's trace into ``folder``/traces and describe it; a damaged one is lost.
 
     Raises DiskFull or OutputError when the file cannot be written.
     """
     if isinstance(raw, Absent):
         return _lost(arm, place, raw.reason)
-    data = _read(raw.file)
-    times = _times(data)
+    try:
+        data = raw.file.read_bytes()
+        times = _times(data)
+    except (OSError, ValueError) as error:
+        return _lost(arm, place, f"the side sampler's file cannot be used ({_why(error)})")
     if len(times) < 2:  # noqa: PLR2004 (a rate needs two)
         return _lost(arm, place, "the side sampler wrote fewer than two samples")
     packed = gzip.compress(data, mtime=0)  # the same bytes for the same samples
@@ -68,11 +70,8 @@ def _lost(arm: str, place: Place, reason: str) -> TraceLost:
     )
 
 
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise output_error(error, "read the side sampler's file") from error
+def _why(error: OSError | ValueError) -> str:
+    return str(error.strerror if isinstance(error, OSError) else error)
 
 
 def _times(data: bytes) -> list[int]:

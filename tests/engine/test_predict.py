@@ -1,0 +1,83 @@
+"""Predictions are rough, but they grow with what is asked and never promise nothing."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecocompute_cube.engine.predict import Prediction, Size, predict
+from ecocompute_cube.model.plan import Plan
+
+from ..run.rig import plan
+
+MODELS = ("random:smollm2-135m", "random:qwen2-7b")
+SMALL = Size(134_515_008, 30, 576, 49_152)
+LARGE = Size(7_615_616_512, 28, 3584, 152_064)
+SIZES = {MODELS[0]: SMALL, MODELS[1]: LARGE}
+
+
+def of(asked: Plan) -> Prediction:
+    return predict(asked, SIZES)
+
+
+def by_precision(figures: dict[str, int]) -> dict[str, int]:
+    return {name.split("_")[2]: value for name, value in figures.items()}
+
+
+@given(
+    blocks=st.integers(1, 50),
+    sessions=st.integers(1, 5),
+    tokens=st.integers(2, 4096),
+    cooldown=st.floats(0, 100),
+)
+def test_every_figure_is_finite_and_more_than_nothing(
+    blocks: int, sessions: int, tokens: int, cooldown: float
+) -> None:
+    protocol = {"mode": "precise", "blocks": blocks, "sessions": sessions, "cooldown_s": cooldown}
+    asked = plan(models=MODELS, workloads=[{"output_tokens": tokens}], protocol=protocol)
+    found = of(asked)
+    arms = {arm.id for arm in asked.expanded()}
+    assert set(found.arm_s) == set(found.load_s) == set(found.memory_bytes) == arms
+    figures = (*found.arm_s.values(), *found.load_s.values(), *found.memory_bytes.values())
+    assert all(math.isfinite(figure) and figure > 0 for figure in figures)
+    assert found.disk_bytes > 0
+    assert found.total_s >= blocks * sessions * sum(found.arm_s.values())
+    assert found.first_block_s <= found.total_s + 4 * len(arms)
+    assert found.together_bytes == sum(found.memory_bytes.values())
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"protocol": {"blocks": 6}},
+        {"protocol": {"sessions": 2}},
+        {"protocol": {"cooldown_s": 10}},
+        {"models": MODELS},
+    ],
+)
+def test_more_work_takes_longer(more: dict[str, object]) -> None:
+    assert of(plan(**more)).total_s > of(plan()).total_s
+
+
+def test_twice_the_blocks_is_twice_the_work_but_one_loading() -> None:
+    one, two = of(plan(protocol={"blocks": 1})), of(plan(protocol={"blocks": 2}))
+    assert two.total_s - one.total_s == pytest.approx(sum(one.arm_s.values()))
+
+
+def test_quantized_weights_take_less_memory() -> None:
+    memory = by_precision(of(plan(models=[MODELS[1]])).memory_bytes)
+    assert memory["NF4"] < memory["INT8"] < memory["FP16"]
+    assert memory["FP16"] > 2 * LARGE.parameters
+
+
+def test_a_precise_window_is_as_long_as_asked() -> None:
+    protocol = {"mode": "precise", "window_s": 100.0}
+    assert all(100 < s < 130 for s in of(plan(protocol=protocol)).arm_s.values())
+
+
+def test_groups_are_loaded_one_after_the_other() -> None:
+    both, large = of(plan(models=MODELS)), of(plan(models=[MODELS[1]]))
+    assert both.first_block_s == large.first_block_s
