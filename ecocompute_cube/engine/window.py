@@ -47,12 +47,14 @@ def read_counter(source: PowerSource, clock: Clock) -> CounterReading | Absent:
     return CounterReading(before_ns=before, energy_mj=energy, after_ns=after)
 
 
-def wait_for_tick(source: PowerSource, clock: Clock) -> CounterReading | Absent:
-    """The first reading after the counter has moved.
+def wait_for_tick(
+    source: PowerSource, clock: Clock, since: CounterReading | None = None
+) -> CounterReading | Absent:
+    """The first reading that differs from ``since``, or from one taken now.
 
     A reason when the counter cannot be read or does not move for two seconds.
     """
-    first = read_counter(source, clock)
+    first = since or read_counter(source, clock)
     if not present(first):
         return first
     deadline = first.after_ns + nanoseconds(_TICK_TIMEOUT_S)
@@ -75,12 +77,13 @@ def measure(
     """Do ``work`` between readings. Without a counter the work is done all the same."""
     sync()
     previous = wait_for_tick(source, clock)
-    opening = wait_for_tick(source, clock) if present(previous) else previous
+    opening = wait_for_tick(source, clock, previous) if present(previous) else previous
     clock.sleep(delay_s)
     span = _undisturbed(clock, sync, work)
     closing = read_counter(source, clock)
-    following = wait_for_tick(source, clock) if present(closing) else closing
-    last = wait_for_tick(source, clock) if present(following) else following
+    # Since the closing reading itself: a tick during that call must not be passed over.
+    following = wait_for_tick(source, clock, closing) if present(closing) else closing
+    last = wait_for_tick(source, clock, following) if present(following) else following
     return Window(_bracket(previous, opening, closing, following, last), span)
 
 
