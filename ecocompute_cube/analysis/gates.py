@@ -49,7 +49,7 @@ class Judged(NamedTuple):
     @property
     def difference_pct(self) -> float | None:
         """Integral against counter, in percent of the counter."""
-        if not present(self.energy) or not present(self.integral):
+        if not present(self.energy) or not present(self.integral) or self.energy.energy <= 0:
             return None
         return (self.integral / self.energy.energy - 1) * 100
 
@@ -72,18 +72,27 @@ def _finding(window: Judged, code: str, effect: str, cause: str, fix: str) -> Fi
 
 
 def no_energy(window: Judged) -> Finding | None:
-    """The readings give no energy at all."""
-    if present(window.energy):
+    """The readings give no energy at all, or none that work can have taken."""
+    reason = _why_none(window)
+    if reason is None:
         return None
-    code, colon, rest = window.energy.reason.partition(": ")
+    code, colon, rest = reason.partition(": ")
     known = code in {"counter_reset", "below_resolution"}
     return _finding(
         window,
         code if known else "no_energy",
         "invalid",
-        f"A window has no energy: {rest if known and colon else window.energy.reason}.",
+        f"A window has no energy: {rest if known and colon else reason}.",
         "Measure again; docs/method.md lists what a board must offer.",
     )
+
+
+def _why_none(window: Judged) -> str | None:
+    if not present(window.energy):
+        return window.energy.reason
+    if window.energy.energy <= 0:
+        return f"the readings add up to {window.energy.energy:g} J"
+    return None if window.work_s > 0 else "its work took no time"
 
 
 def no_counter(window: Judged) -> Finding | None:
@@ -102,7 +111,7 @@ def no_counter(window: Judged) -> Finding | None:
 
 def implausible_power(window: Judged) -> Finding | None:
     """More power than the board may draw."""
-    if not present(window.energy) or not present(window.power_limit_w):
+    if _why_none(window) or not present(window.energy) or not present(window.power_limit_w):
         return None
     power = window.energy.energy / window.work_s
     if power <= _IMPLAUSIBLE * window.power_limit_w:
@@ -157,7 +166,8 @@ def neighbours(window: Judged) -> Finding | None:
             "Another process was computing on the board during a window.",
             "Stop it (nvidia-smi shows it) and measure again.",
         )
-    unknown = [count.reason for count in counts if not present(count)]
+    unread = [edge for edge in (window.fact.before, window.fact.after) if not present(edge)]
+    unknown = [each.reason for each in (*counts, *unread) if isinstance(each, Absent)]
     if not unknown:
         return None
     return _finding(
@@ -185,15 +195,17 @@ def slowed(window: Judged) -> Finding | None:
 
 
 def unequal_tokens(window: Judged) -> Finding | None:
-    """Rows that did not produce their budget."""
-    asked = window.workload.output_tokens
-    if all(row.output_tokens == asked and row.stop == "length" for row in window.fact.ledger):
+    """Rows that did not produce their budget, or are missing."""
+    asked, ledger = window.workload.output_tokens, window.fact.ledger
+    rows = window.fact.iterations * window.workload.batch
+    full = all(row.output_tokens == asked and row.stop == "length" for row in ledger)
+    if full and sum(row.rows for row in ledger) == rows:
         return None
     return _finding(
         window,
         "unequal_tokens",
         "invalid",
-        f"Some rows did not run to {asked} output tokens.",
+        f"Not all of {rows} rows ran to {asked} output tokens.",
         "The runtime ignores the token budget; this arm cannot be compared.",
     )
 

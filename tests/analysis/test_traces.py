@@ -1,0 +1,204 @@
+"""Integrals of traces: exact where power is linear, refused where samples are missing."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ecocompute_cube.analysis.traces import Trace, integrate, parse_trace, rate_hz, read_trace
+from ecocompute_cube.model.base import Absent, present, sha256_hex
+from ecocompute_cube.model.journal import PowerKind, Span, TraceStored
+
+HEADER = "t_ns,power_w,temperature_c,sm_clock_mhz,memory_clock_mhz\n"
+MS = 1_000_000
+
+
+def span(start_ms: float, end_ms: float) -> Span:
+    return Span(start_ns=round(start_ms * MS), end_ns=round(end_ms * MS))
+
+
+def trace(*samples: tuple[float, float]) -> Trace:
+    return Trace(tuple(round(t * MS) for t, _ in samples), tuple(w for _, w in samples), ())
+
+
+def reason(found: object) -> str:
+    assert isinstance(found, Absent)
+    return found.reason
+
+
+# Integrals
+
+
+def test_constant_power_by_hand() -> None:
+    """100 W for 0.25 s."""
+    found = integrate(trace((0, 100), (100, 100), (400, 100)), span(100, 350))
+    assert found == pytest.approx(25)
+
+
+def test_a_step_is_a_slope_between_two_samples() -> None:
+    """100 W, then up to 300 W within 100 ms: 100·0.1 + 200·0.1 + 300·0.1 = 60 J."""
+    found = integrate(trace((0, 100), (100, 100), (200, 300), (300, 300)), span(0, 300))
+    assert found == pytest.approx(60)
+
+
+times = st.lists(st.integers(1, 400), min_size=2, max_size=20)
+
+
+@given(times, st.floats(0, 500), st.floats(0, 500), st.floats(0, 1), st.floats(0, 1))
+def test_linear_power_integrates_exactly(
+    steps: list[int], at_start: float, at_end: float, a: float, b: float
+) -> None:
+    end = sum(steps)
+    moments = [sum(steps[:n]) for n in range(len(steps) + 1)]
+
+    def power(t: float) -> float:
+        return at_start + (at_end - at_start) * t / end
+
+    within = span(min(a, b) * end, max(a, b) * end)
+    found = integrate(trace(*((t, power(t)) for t in moments)), within)
+    start_s, end_s = within.start_ns / 1e9, within.end_ns / 1e9
+    if start_s == end_s:
+        assert reason(found) == "the window has no length"
+        return
+    middle = power((start_s + end_s) / 2 * 1e3)
+    assert found == pytest.approx(middle * (end_s - start_s), rel=1e-9, abs=1e-9)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 400), st.floats(0, 700)), min_size=3, max_size=20), st.data()
+)
+def test_an_integral_is_the_sum_of_its_parts(
+    steps: list[tuple[int, float]], data: st.DataObject
+) -> None:
+    moments = [sum(t for t, _ in steps[: n + 1]) for n in range(len(steps))]
+    kept = trace(*((t, w) for t, (_, w) in zip(moments, steps, strict=True)))
+    first, last = kept.t_ns[0], kept.t_ns[-1]
+    cut = data.draw(st.integers(first + 1, last - 1))
+    whole = integrate(kept, Span(start_ns=first, end_ns=last))
+    parts = [integrate(kept, Span(start_ns=a, end_ns=b)) for a, b in ((first, cut), (cut, last))]
+    assert present(whole) and present(parts[0]) and present(parts[1])
+    assert whole == pytest.approx(parts[0] + parts[1], rel=1e-9, abs=1e-9)
+
+
+def test_a_gap_of_half_a_second_is_the_longest_that_is_bridged() -> None:
+    samples = ((0, 100.0), (100, 100.0), (600, 100.0), (700, 100.0))
+    assert integrate(trace(*samples), span(0, 700)) == pytest.approx(70)
+    wider = trace(*samples[:2], (600.001, 100.0), (700, 100.0))
+    assert "gap of 0.50 s" in reason(integrate(wider, span(0, 700)))
+
+
+def test_a_gap_outside_the_window_does_no_harm() -> None:
+    kept = trace((0, 100), (5000, 100), (5100, 100), (9000, 100))
+    assert integrate(kept, span(5000, 5100)) == pytest.approx(10)
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [(), ((50, 100.0),), ((10, 100.0), (100, 100.0)), ((0, 100.0), (99, 100.0))],
+)
+def test_samples_that_do_not_cover_the_window_give_no_energy(
+    samples: tuple[tuple[float, float], ...],
+) -> None:
+    assert "does not cover" in reason(integrate(trace(*samples), span(0, 100)))
+
+
+def test_samples_at_one_moment_are_a_step() -> None:
+    kept = trace((0, 100), (100, 100), (100, 300), (200, 300))
+    assert integrate(kept, span(0, 200)) == pytest.approx(40)
+
+
+# Rates
+
+
+def test_the_rate_is_that_within_the_window() -> None:
+    kept = [round(t * MS) for t in (0, 50, 100, 150, 200, 900)]
+    assert rate_hz(kept, span(50, 200)) == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    ("moments", "why"), [((), "fewer"), ((50,), "fewer"), ((50, 50), "one moment")]
+)
+def test_no_rate_without_two_moments(moments: tuple[int, ...], why: str) -> None:
+    assert why in reason(rate_hz([t * MS for t in moments], span(0, 100)))
+
+
+# Files
+
+
+def test_empty_cells_are_no_readings() -> None:
+    kept = parse_trace(HEADER + "1,100,40,,\n2,,,,\n3,0,,1980,3201\n")
+    assert kept == Trace((1, 3), (100.0, 0.0), ((1, 40.0),))
+    assert parse_trace("") == parse_trace(HEADER) == Trace((), (), ())
+
+
+@pytest.mark.parametrize(
+    "line", ["1", "1,100", "1,100,,,,", "x,100,,,", "1,watt,,,", "1,nan,,,", "1,inf,,,", ""]
+)
+def test_a_bad_line_spoils_the_trace(line: str) -> None:
+    with pytest.raises(ValueError, match=r"cell|reading|invalid|convert"):
+        parse_trace(f"{HEADER}{line}\n1,100,,,\n")
+
+
+def test_time_that_runs_backwards_spoils_the_trace() -> None:
+    with pytest.raises(ValueError, match="backwards"):
+        parse_trace(f"{HEADER}2,100,,,\n1,100,,,\n")
+
+
+def stored(packed: bytes) -> TraceStored:
+    return TraceStored(
+        arm="a",
+        session=0,
+        group=0,
+        block=0,
+        file="a.csv.gz",
+        sha256=sha256_hex(packed),
+        source=PowerKind.INSTANT,
+        samples=2,
+        failed_samples=0,
+        achieved_hz=1.0,
+        longest_gap_s=1.0,
+        phases={},
+    )
+
+
+GOOD = gzip.compress(f"{HEADER}1,100,,,\n2,100,,,\n".encode(), mtime=0)
+
+
+def test_a_trace_file_is_read_back(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(GOOD)
+    assert read_trace(tmp_path, stored(GOOD)) == Trace((1, 2), (100.0, 100.0), ())
+
+
+def test_a_missing_trace_is_a_reason_without_a_path(tmp_path: Path) -> None:
+    why = reason(read_trace(tmp_path, stored(GOOD)))
+    assert "No such file" in why and str(tmp_path) not in why
+
+
+def test_another_file_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(GOOD + b"\0")
+    assert "sha256 differs" in reason(read_trace(tmp_path, stored(GOOD)))
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"",
+        b"no gzip",
+        GOOD[:-5],
+        GOOD[:-8] + bytes(8),
+        gzip.compress(b"\xff\xfe"),
+        gzip.compress(f"{HEADER}1,100".encode()),
+        gzip.compress(f"{HEADER}1,nan,,,\n".encode()),
+    ],
+)
+def test_a_damaged_trace_is_a_reason_and_never_a_number(tmp_path: Path, packed: bytes) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(packed)
+    found = read_trace(tmp_path, stored(packed))
+    if isinstance(found, Trace):
+        assert found == Trace((), (), ())  # an empty file holds no sample: nothing is covered
+    else:
+        assert "damaged" in found.reason
