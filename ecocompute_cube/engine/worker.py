@@ -57,7 +57,7 @@ class ArmWorker:
         self._device = device
         self._pace = pace
         self._loaded: tuple[Load, Session] | None = None
-        self._warm_once = False  #: whether a generation of full length has run since the load
+        self._fresh = True  #: nothing was generated since the load
 
     def obey(self, order: Order) -> Answer:
         """Carry out one order. Raises ArmFailed when the arm cannot go on."""
@@ -97,16 +97,12 @@ class ArmWorker:
 
     def _warm(self, order: Warm, load: Load, session: Session) -> Warmed:
         rule = load.protocol.warmup
-        full = load.arm.workload.output_tokens
-        short = min(rule.output_tokens, full)
         durations: list[float] = []
         temperatures: list[MaybeFloat] = [self._temperature()]
         settled = False
         while len(durations) < rule.max_passes and not settled:
-            durations.append(
-                self._timed(session, len(durations), short if self._warm_once else full)
-            )
-            self._warm_once = True
+            tokens = self._pass_tokens(load)
+            durations.append(self._timed(session, len(durations), tokens))
             temperatures.append(self._temperature())
             settled = len(durations) >= rule.min_passes and _settled(
                 durations, temperatures, rule.settled_pct, rule.settled_c
@@ -121,6 +117,11 @@ class ArmWorker:
             temperatures_c=tuple(temperatures),
             settled=settled,
         )
+
+    def _pass_tokens(self, load: Load) -> int:
+        rule, full = load.protocol.warmup, load.arm.workload.output_tokens
+        first, self._fresh = self._fresh, False
+        return full if first and rule.full_first else min(rule.output_tokens, full)
 
     def _timed(self, session: Session, iteration: int, tokens: int) -> float:
         start = self._clock.now_ns()

@@ -85,6 +85,7 @@ class Warmup(Record):
     allocator grow, and that must not happen inside a window. The others are short.
     """
 
+    full_first: bool = True  #: whether the first pass after a load is of full length
     min_passes: int = Field(default=3, ge=1)
     max_passes: int = Field(default=6, ge=1)
     output_tokens: int = Field(default=64, ge=2)  #: of a short pass
@@ -258,7 +259,8 @@ class Plan(Record):
         """The same arms, made small enough for a CPU: one block, 32 tokens, one text window."""
         data = self.model_dump(mode="json")
         data["protocol"] |= {"mode": Mode.REHEARSAL, "iterations": 1, "blocks": 1, "sessions": 1}
-        data["protocol"]["warmup"] |= {"min_passes": 1, "max_passes": 1, "output_tokens": 2}
+        warm = {"min_passes": 1, "max_passes": 1, "full_first": False, "output_tokens": 2}
+        data["protocol"]["warmup"] |= warm
         for workload in data["workloads"]:
             workload["output_tokens"] = min(workload["output_tokens"], REHEARSAL_TOKENS)
         data["quality"]["max_windows"] = 1
