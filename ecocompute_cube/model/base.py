@@ -49,6 +49,11 @@ def without_paths(text: str) -> str:
     return _PATH.sub(r"…/\1", text)
 
 
+def printable(text: str) -> str:
+    """``text`` with the characters spelt out that a terminal or a drawing program would obey."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def canonical_json(value: Any) -> str:  # noqa: ANN401 (any JSON value)
     """One text for one value: sorted keys, no spaces, no NaN, UTF-8 kept.
 

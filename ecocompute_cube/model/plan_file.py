@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import BaseModel, ValidationError
 
 from ecocompute_cube.errors import PlanError
+from ecocompute_cube.model.base import printable
 from ecocompute_cube.model.plan import (
     EMBEDDED,
     RANDOM_PREFIX,
@@ -116,7 +117,7 @@ def _load_yaml(path: Path) -> dict[str, object]:
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or NUL in the path
         reason = error.strerror if isinstance(error, OSError) else error
         raise PlanError(
-            f"The parameters file '{_printable(path.name)[:_QUOTED]}' cannot be read ({reason}).",
+            f"The parameters file '{printable(path.name)[:_QUOTED]}' cannot be read ({reason}).",
             "Give a readable UTF-8 YAML file.",
         ) from None
     return _parse_yaml(text, path.name)
@@ -182,12 +183,7 @@ def _explain(path: Path, error: ValidationError) -> PlanError:
     place = ".".join(str(part) for part in details[0]["loc"]) or "the plan"
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
     wrong = f"{path.name}: {place}: {_wrong(details[0])}{more}"
-    return PlanError(_printable(wrong if wrong.endswith("?") else f"{wrong}."), _remedy(details[0]))
-
-
-def _printable(text: str) -> str:
-    """Without characters that a terminal obeys."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return PlanError(printable(wrong if wrong.endswith("?") else f"{wrong}."), _remedy(details[0]))
 
 
 def _wrong(detail: ErrorDetails) -> str:

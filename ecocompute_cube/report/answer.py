@@ -59,6 +59,6 @@ def describe(comparison: Comparison) -> str:
     low, high = comparison.interval_pct.low, comparison.interval_pct.high
     confidence = comparison.interval_pct.confidence
     return (
-        f"{words} ({comparison.change_pct:+.1f} %, {confidence:.0%} interval {low:+.1f} to "
+        f"{words} ({comparison.change_pct:+.1f} %, {100 * confidence:g}% interval {low:+.1f} to "
         f"{high:+.1f} %, n = {comparison.n} {comparison.unit})"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from ecocompute_cube.model.base import Absent, present
+from ecocompute_cube.model.base import Absent, present, printable
 from ecocompute_cube.report.labels import arm_label
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ Spec = dict[str, object]
 def energy_bars(report: Report) -> Spec | None:
     """MJ per token of each arm with its interval; None where nothing was measured."""
     values = [
-        _bar(arm_label(arm, report.arms), energy, arm.vs_baseline)
+        _bar(printable(arm_label(arm, report.arms)), energy, arm.vs_baseline)
         for arm in report.arms
         if present(energy := arm.energy)
     ]

@@ -6,7 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Final
 
-from ecocompute_cube.model.base import Absent, present
+from ecocompute_cube.model.base import Absent, present, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,8 @@ def as_csv(reports: Sequence[Report]) -> str:
     writer.writeheader()
     for report in reports:
         for arm in report.arms:
-            writer.writerow({**_identity(report, arm), **_numbers(arm), **_claims(arm)})
+            row = {**_identity(report, arm), **_numbers(arm), **_claims(arm)}
+            writer.writerow({name: _plain(cell) for name, cell in row.items()})
     return out.getvalue()
 
 
@@ -63,9 +64,9 @@ def _identity(report: Report, arm: ArmReport) -> dict[str, object]:
     boards = [session.board for session in report.sessions if present(session.board)]
     return {
         "run_id": report.run_id,
-        "gpu": _plain(" + ".join(sorted({board.name for board in boards})) or "none"),
-        "driver": _plain(" + ".join(sorted({board.driver for board in boards}))),
-        "model": _plain(arm.model),
+        "gpu": " + ".join(sorted({board.name for board in boards})) or "none",
+        "driver": " + ".join(sorted({board.driver for board in boards})),
+        "model": arm.model,
         "weights": arm.weights,
         "params_b": arm.params_b,
         "precision": arm.precision,
@@ -78,16 +79,19 @@ def _identity(report: Report, arm: ArmReport) -> dict[str, object]:
     }
 
 
-def _plain(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+def _plain(cell: object) -> object:
+    """A cell that no spreadsheet takes for a formula and no terminal obeys."""
+    if not isinstance(cell, str):
+        return cell
+    text = printable(cell)
+    return "'" + text if text.startswith(("=", "+", "-", "@")) else text
 
 
 def _numbers(arm: ArmReport) -> dict[str, object]:
     energy = arm.energy
     rate = {"tokens_per_s": arm.tokens_per_s if present(arm.tokens_per_s) else ""}
     if not present(energy):
-        return {**rate, "absent_because": _plain(energy.reason)}
+        return {**rate, "absent_because": energy.reason}
     interval = energy.interval_mj
     return {
         **rate,

@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ecocompute_cube import __version__
+from ecocompute_cube.model.base import printable
 from ecocompute_cube.report.charts import as_svg, energy_bars
 from ecocompute_cube.report.text import comparison_lines, finding_lines, headings, rows
 
@@ -23,6 +24,7 @@ def as_html(reports: Sequence[Report]) -> str:
         loader=PackageLoader("ecocompute_cube.report"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_seen,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -38,6 +40,10 @@ def as_html(reports: Sequence[Report]) -> str:
         for report in reports
     ]
     return environment.get_template("report.html").render(runs=runs, version=__version__)
+
+
+def _seen(value: object) -> object:
+    return printable(value) if type(value) is str else value
 
 
 def _figure(report: Report) -> Markup | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import html
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ecocompute_cube.model.base import Absent, MaybeFloat, present
+from ecocompute_cube.model.base import Absent, MaybeFloat, present, printable
 from ecocompute_cube.model.plan import BASELINE
 from ecocompute_cube.report.labels import arm_label, label_of
 
@@ -33,7 +34,7 @@ def headings(report: Report) -> Row:
     return Row(
         arm="arm",
         energy="mJ/token",
-        interval=f"{report.plan.protocol.confidence:.0%} interval",
+        interval=f"{100 * report.plan.protocol.confidence:g}% interval",
         versus="versus FP16",
         rate="tokens/s",
         power="W",
@@ -50,7 +51,7 @@ def rows(report: Report) -> tuple[Row, ...]:
 def _row(arm: ArmReport, report: Report) -> Row:
     energy = arm.energy
     return Row(
-        arm=arm_label(arm, report.arms),
+        arm=printable(arm_label(arm, report.arms)),
         energy=f"{energy.mj_per_token:.0f}" if present(energy) else _NONE,
         interval=_interval(energy.interval_mj) if present(energy) else _NONE,
         versus=_versus(arm.vs_baseline),
@@ -95,11 +96,14 @@ def _verdict(arm: ArmReport) -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """The table in Markdown."""
-    head = headings(report)
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    lines += ["| " + " | ".join(row) + " |" for row in rows(report)]
-    return "\n".join(lines)
+    """The table in Markdown; what a cell holds is neither markup nor a cell of its own."""
+    head, *body = (" | ".join(map(_cell, row)) for row in (headings(report), *rows(report)))
+    rule = "|".join(["---"] * len(headings(report)))
+    return "\n".join([f"| {head} |", f"|{rule}|", *(f"| {line} |" for line in body)])
+
+
+def _cell(text: str) -> str:
+    return html.escape(text, quote=False).replace("|", "&#124;")
 
 
 def as_text(report: Report) -> str:
@@ -109,7 +113,7 @@ def as_text(report: Report) -> str:
         lines += ["", line]
     lines += ["", *finding_lines(report)] if report.findings else []
     lines += ["", *_machines(report)]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def comparison_lines(report: Report) -> list[str]:

@@ -130,7 +130,8 @@ def read_results(results: Path) -> Written:
         try:
             reports.append(build_report(read_run(journal.parent)))
         except (JournalBroken, OSError) as error:
-            unreadable.append(f"{journal.parent.name}: {error}")
+            why = error.strerror if isinstance(error, OSError) else error
+            unreadable.append(f"{journal.parent.name}: {why}")
     if not reports:
         why = f" ({unreadable[0]})" if unreadable else ""
         raise UsageError(

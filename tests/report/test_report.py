@@ -1,0 +1,352 @@
+"""What people read: the same from the same journal, escaped, and equal to report.json."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ecocompute_cube.errors import UsageError
+from ecocompute_cube.model.base import Absent, present
+from ecocompute_cube.model.journal_file import JOURNAL_NAME
+from ecocompute_cube.model.report import Report, ReportFile
+from ecocompute_cube.report.charts import as_svg, energy_bars
+from ecocompute_cube.report.csv import COLUMNS, as_csv
+from ecocompute_cube.report.html import as_html
+from ecocompute_cube.report.text import as_markdown, as_text
+from ecocompute_cube.report.write import read_results, write_report
+
+from .stage import HOSTILE, MODELS, measured, quick, scene
+
+
+class Page(HTMLParser):
+    """The elements, attributes and table cells of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.rows: list[list[str]] = []
+        self._cell = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self._cell = True
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th"):
+            self._cell = False
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._cell:
+            self.rows[-1][-1] += data
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs: a measurement and a rehearsal."""
+    set_up = scene(tmp_path_factory.mktemp("good"))
+    measured(set_up, quick())
+    measured(set_up, quick(), rehearse=True)
+    return set_up.output
+
+
+@pytest.fixture(scope="module")
+def measurement(results: Path) -> Report:
+    return next(report for report in read_results(results).reports if not report.rehearsal)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    set_up = scene(tmp_path_factory.mktemp("hostile"), (HOSTILE, f"-{HOSTILE}"))
+    measured(set_up, quick(name=f"p{HOSTILE}"[:80], models=MODELS))
+    (report,) = read_results(set_up.output).reports
+    return report
+
+
+def write(results: Path, folder: Path) -> dict[str, bytes]:
+    write_report(results, folder, lambda _: None)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+# The same bytes
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from ecocompute_cube.report.write import write_energy, write_report
+results = Path(sys.argv[1])
+for run in sorted(results.glob("*/")):
+    write_energy(run)
+write_report(results, Path(sys.argv[2]), lambda _: None)
+"""
+
+
+def test_the_same_journals_are_the_same_bytes_in_any_process(results: Path, tmp_path: Path) -> None:
+    written = []
+    for seed in ("1", "2"):
+        here = shutil.copytree(results, tmp_path / seed / "results")
+        there = tmp_path / seed / "report"
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "TZ": f"UTC{seed}", "LC_ALL": "C"}
+        command = [sys.executable, "-c", SCRIPT, str(here), str(there)]
+        subprocess.run(command, env=environment, check=True)
+        files = sorted(p for p in (tmp_path / seed).rglob("*") if p.is_file())
+        written.append({p.relative_to(tmp_path / seed): p.read_bytes() for p in files})
+    assert written[0] == written[1]
+    assert {p.name for p in written[0]} >= {"report.json", "report.html", "results.csv"}
+
+
+def test_where_the_results_lie_changes_nothing(results: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(results, tmp_path / "elsewhere" / "r")
+    assert write(moved, tmp_path / "a") == write(results, tmp_path / "b")
+
+
+# One page, whole in itself
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(measurement: Report) -> None:
+    page = Page(as_html([measurement]))
+    assert "script" not in page.tags
+    assert not {"link", "iframe", "object", "embed", "form", "base"} & set(page.tags)
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    referring = {"src", "href", "xlink:href", "action", "srcset", "data", "poster"}
+    found = [value for name, value in page.attributes if name in referring]
+    assert [value for value in found if value and not value.startswith(("#", "data:"))] == []
+    assert "url(" not in as_html([measurement]).replace("url(#", "")
+    assert "@import" not in as_html([measurement])
+
+
+def test_the_numbers_on_the_page_are_those_of_the_document(results: Path, tmp_path: Path) -> None:
+    pages = write(results, tmp_path / "report")
+    runs = json.loads(pages["report.json"])["runs"]
+    cells = {tuple(row) for row in Page(pages["report.html"].decode()).rows}
+    table = next(csv.DictReader(io.StringIO(pages["results.csv"].decode())))
+    for run in runs:
+        for arm in run["arms"]:
+            assert expected_row(run, arm) in cells
+    energies = [arm["energy"] for run in runs for arm in run["arms"]]
+    assert any("reason" in energy for energy in energies)
+    kept = next(run for run in runs if run["run_id"] == table["run_id"])["arms"][0]["energy"]
+    if "reason" not in kept:
+        assert float(table["energy_per_token_mj"]) == pytest.approx(kept["mj_per_token"], rel=1e-8)
+
+
+def expected_row(run: dict[str, Any], arm: dict[str, Any]) -> tuple[str, ...]:
+    energy, versus, rate = arm["energy"], arm["vs_baseline"], arm["tokens_per_s"]
+    measured = "reason" not in energy
+    compared = isinstance(versus.get("change_pct"), float)
+    verdict = "baseline" if arm["precision"] == "FP16" else versus.get("verdict")
+    between = energy["interval_mj"] if measured else {}
+    change = versus.get("interval_pct", {})
+    return (
+        f"{arm['precision']} {arm['runtime']}",
+        f"{energy['mj_per_token']:.0f}" if measured else "–",
+        f"{between['low']:.0f} to {between['high']:.0f}" if measured else "–",
+        f"{versus['change_pct']:+.1f} % ({change['low']:+.1f} to {change['high']:+.1f})"
+        if compared
+        else "–",
+        f"{rate:.1f}",
+        f"{energy['mean_power_w']:.0f}" if measured else "–",
+        "–",
+        "not measured" if run["rehearsal"] else verdict,
+    )
+
+
+def test_the_interval_is_headed_by_the_plans_confidence(tmp_path: Path) -> None:
+    set_up = scene(tmp_path)
+    protocol = {"mode": "precise", "iterations": 1, "blocks": 2, "confidence": 0.9}
+    measured(set_up, quick(protocol=protocol))
+    (report,) = read_results(set_up.output).reports
+    for text in (as_text(report), as_markdown(report), as_html([report])):
+        assert "90% interval" in text
+        assert "95" not in re.findall(r"(\d+)% interval", text)
+    assert "90% interval" in report.answer
+
+
+def test_a_confidence_is_not_rounded_to_certainty(tmp_path: Path) -> None:
+    set_up = scene(tmp_path)
+    protocol = {"mode": "precise", "iterations": 1, "blocks": 2, "confidence": 0.999}
+    measured(set_up, quick(protocol=protocol))
+    (report,) = read_results(set_up.output).reports
+    assert "99.9% interval" in report.answer
+    assert "100%" not in report.answer
+
+
+def test_a_rehearsal_says_so_and_shows_no_energy(results: Path) -> None:
+    (report,) = [report for report in read_results(results).reports if report.rehearsal]
+    page = as_html([report])
+    assert "Rehearsal: no board" in page
+    assert "<svg" not in page
+    assert "not measured" in as_text(report)
+
+
+def test_workloads_have_bars_of_their_own(tmp_path: Path) -> None:
+    set_up = scene(tmp_path)
+    measured(set_up, quick(workloads=[{"output_tokens": 64}, {"output_tokens": 32}]))
+    (report,) = read_results(set_up.output).reports
+    spec = json.dumps(energy_bars(report))
+    bars = [bar["arm"] for bar in json.loads(spec)["data"]["values"]]
+    assert len(set(bars)) == len(bars) == 4
+
+
+def test_a_limit_that_the_board_does_not_tell_is_left_out(measurement: Report) -> None:
+    (session,) = measurement.sessions
+    assert present(session.board)
+    board = session.board.model_copy(update={"power_limit_w": Absent(reason="not supported")})
+    untold = session.model_copy(update={"board": board})
+    page = as_html([measurement.model_copy(update={"sessions": (untold,)})])
+    assert ", limit" not in page and "not supported" not in page
+    assert ", limit 700.0 W" in as_html([measurement])
+
+
+# Names that nobody should trust
+
+
+def test_a_name_stays_text_on_the_page(hostile: Report) -> None:
+    text = as_html([hostile])
+    page = Page(text)
+    assert "script" not in page.tags
+    assert "<script" not in text
+    assert "alert(1)" in page.text
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    assert unseen(text) == set()
+
+
+def test_a_name_stays_text_in_the_chart(hostile: Report) -> None:
+    spec = energy_bars(hostile)
+    assert spec is not None
+    svg = as_svg(spec)
+    assert "<script" not in svg
+    assert "</text><script" not in svg
+    assert unseen(svg) == set()
+
+
+def test_a_name_is_no_formula_in_a_spreadsheet(hostile: Report) -> None:
+    renamed = hostile.model_copy(update={"run_id": "=cmd|x"})
+    rows = list(csv.DictReader(io.StringIO(as_csv([renamed]))))
+    assert len(rows) == 4
+    texts = [cell for row in rows for cell in row.values() if not number(cell)]
+    assert not [cell for cell in texts if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))]
+    assert {row["model"][:2] for row in rows} == {"'=", "'-"}
+    assert rows[0]["run_id"] == "'=cmd|x"
+    assert unseen(as_csv([renamed])) == set()
+
+
+def number(cell: str) -> bool:
+    return re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", cell) is not None
+
+
+def test_a_name_cannot_speak_to_the_terminal(hostile: Report) -> None:
+    text = as_text(hostile)
+    assert unseen(text) == set()
+    assert "alert(1)" in text
+    calm = as_text(hostile).splitlines()
+    assert len([line for line in calm if "@x" in line and line.startswith("@")]) == 0
+
+
+def test_a_name_stays_in_its_cell_in_markdown(hostile: Report) -> None:
+    lines = as_markdown(hostile).splitlines()
+    assert len(lines) == 2 + 4
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {9}
+    assert not [line for line in lines if "<script" in line]
+
+
+def unseen(text: str) -> set[str]:
+    """Characters that a reader does not see but a program obeys."""
+    return {c for c in text if not c.isprintable() and c != "\n"}
+
+
+# A folder with everything in it
+
+
+def test_good_runs_are_reported_beside_torn_broken_and_foreign_ones(
+    results: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(results, tmp_path / "results")
+    good, other = sorted(folder.glob("*/"))
+    torn = shutil.copytree(good, folder / "torn") / JOURNAL_NAME
+    torn.write_bytes(torn.read_bytes()[:-40])
+    broken = shutil.copytree(good, folder / "broken") / JOURNAL_NAME
+    broken.write_bytes(broken.read_bytes().replace(b"smollm2-135m", b"smollm2-136m"))
+    (folder / "foreign").mkdir()
+    (folder / "foreign" / JOURNAL_NAME).write_text('{"event": "start"}\n')
+    (folder / "empty").mkdir()
+    (folder / "empty" / JOURNAL_NAME).write_text("")
+    (folder / "notes.txt").write_text("not ours")
+    pages = write(folder, tmp_path / "report")
+    document = ReportFile.model_validate_json(pages["report.json"])
+    ids = sorted([good.name, good.name, other.name])
+    assert [run.run_id for run in document.runs] == ids
+    assert sorted(line.split(":")[0] for line in document.unreadable) == [
+        "broken",
+        "empty",
+        "foreign",
+    ]
+    assert {run.evidence.torn_bytes > 0 for run in document.runs} == {True, False}
+    rows = list(csv.DictReader(io.StringIO(pages["results.csv"].decode())))
+    assert [row["run_id"] for row in rows] == [each for each in ids for _ in range(2)]
+
+
+def test_an_unreadable_journal_is_named_without_the_hosts_folders(
+    results: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(results, tmp_path / "results")
+    (folder / "odd" / JOURNAL_NAME).mkdir(parents=True)
+    (unreadable,) = read_results(folder).unreadable
+    assert unreadable.startswith("odd: ")
+    assert str(tmp_path) not in unreadable
+
+
+@pytest.mark.parametrize("content", [None, "", "foreign\n"])
+def test_nothing_to_report_is_the_users_mistake(tmp_path: Path, content: str | None) -> None:
+    (tmp_path / "run").mkdir()
+    if content is not None:
+        (tmp_path / "run" / JOURNAL_NAME).write_text(content)
+    with pytest.raises(UsageError) as caught:
+        write_report(tmp_path, tmp_path / "report", lambda _: None)
+    assert caught.value.exit_status == 2
+    assert not (tmp_path / "report").exists()
+
+
+# CSV
+
+
+def test_the_table_has_one_row_an_arm_and_no_zero_for_absent(results: Path, tmp_path: Path) -> None:
+    text = write(results, tmp_path / "report")["results.csv"].decode()
+    assert "\r" not in text
+    reader = csv.DictReader(io.StringIO(text))
+    rows = list(reader)
+    assert tuple(reader.fieldnames or ()) == COLUMNS
+    assert len(rows) == 4
+    for row in rows:
+        rehearsed = row["gpu"] == "none"
+        assert (row["energy_per_token_mj"] == "") == rehearsed == (row["absent_because"] != "")
+        assert row["verdict"] in ({"", "invalid"} if rehearsed else {"", "higher", "lower", "same"})
+        assert "0.0" not in (row["energy_per_token_mj"], row["mean_power_w"], row["vs_fp16_pct"])
+        assert float(row["tokens_per_s"]) > 0
+
+
+def test_every_document_of_a_run_is_rounded_the_same(measurement: Report) -> None:
+    row = next(csv.DictReader(io.StringIO(as_csv([measurement]))))
+    energy = measurement.arms[0].energy.model_dump()
+    assert float(row["energy_per_token_mj"]) == pytest.approx(energy["mj_per_token"], rel=1e-8)
+    assert float(row["bound_low_mj"]) <= float(row["energy_per_token_mj"])
+    assert float(row["energy_per_token_mj"]) <= float(row["bound_high_mj"])
