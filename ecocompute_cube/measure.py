@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import signal
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -33,7 +34,8 @@ from ecocompute_cube.model.journal import (
 )
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, JournalWriter
 from ecocompute_cube.model.plan import Mode
-from ecocompute_cube.report.write import write_energy
+from ecocompute_cube.report.recompute import ARMS_FOLDER
+from ecocompute_cube.report.write import ENERGY_NAME, write_energy
 from ecocompute_cube.units import nanoseconds
 
 if TYPE_CHECKING:
@@ -79,12 +81,13 @@ def measure(
     Interrupted (130). Arms that fail are refusals in the journal, not errors.
     """
     plan = _checked(request)
-    manifests = {m.reference: m for m in _models(plan, request.models_dir, say)}
-    _check_context(plan, manifests)
-    prepare_output(request.output_dir)
+    quality_text(plan)
     tools = equipment(request.rehearse)
     try:
-        with FolderLock(request.output_dir), _term_as_interrupt():
+        prepare_output(request.output_dir)
+        manifests = {m.reference: m for m in _models(plan, request.models_dir, say)}
+        _check_context(plan, manifests)
+        with FolderLock(request.output_dir), _signals_as_interrupt():
             return _run(request, plan, manifests, tools, say)
     finally:
         if tools.source is not None:
@@ -178,18 +181,37 @@ def _rig(
 def _open_journal(
     output: Path, opened: RunOpened, say: Callable[[str], None]
 ) -> tuple[Path, JournalWriter, tuple[Fact, ...]]:
-    folder = unfinished_run(output, lambda other: _same_run(opened, other))
+    folder = unfinished_run(output, lambda other: _same_run(opened, other), _documented)
     if folder is None:
         folder = new_run(output, opened.plan.name, utc_now())
-        journal = JournalWriter.create(folder / JOURNAL_NAME, utc_now)
         first = opened.model_copy(update={"run_id": folder.name})
-        journal.append(first)
+        journal = _first_line(folder, first)
         say(f"run {folder.name}")
         return folder, journal, (first,)
     journal, old = JournalWriter.resume(folder / JOURNAL_NAME, utc_now)
     journal.append(Resumed(tool_version=__version__, torn_bytes=len(old.torn)))
     say(f"going on with run {folder.name}")
     return folder, journal, old.records
+
+
+def _first_line(folder: Path, first: RunOpened) -> JournalWriter:
+    """A journal that has begun; without its first line nothing of the run is left behind."""
+    path = folder / JOURNAL_NAME
+    try:
+        journal = JournalWriter.create(path, utc_now)
+        journal.append(first)
+    except BaseException:
+        if not path.exists() or not path.stat().st_size:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return journal
+
+
+def _documented(folder: Path, plan: Plan) -> bool:
+    """Whether writing the documents was not stopped half-way, by a full disk for one."""
+    arms = folder / ARMS_FOLDER
+    documents = (arms / arm.id / ENERGY_NAME for arm in plan.expanded())
+    return not arms.exists() or all(document.is_file() for document in documents)
 
 
 def _same_run(a: RunOpened, b: RunOpened) -> bool:
@@ -278,15 +300,21 @@ def utc_now() -> str:
 
 
 @contextmanager
-def _term_as_interrupt() -> Iterator[None]:
+def _signals_as_interrupt() -> Iterator[None]:
+    """SIGTERM and a closed terminal stop a run as Ctrl-C does; what ``nohup`` ignores stays so."""
+
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heeded = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
+    for number in heeded:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, old in heeded.items():
+            signal.signal(number, old)
 
 
 def real_equipment(rehearse: bool, backend: str = _BACKEND) -> Equipment:

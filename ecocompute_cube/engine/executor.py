@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import IO, TYPE_CHECKING, Final, Protocol
+
+from pydantic import ValidationError
 
 from ecocompute_cube.engine.orders import Answer, AnswerLine, Order, OrderLine
-from ecocompute_cube.errors import ArmFailed
+from ecocompute_cube.errors import ArmFailed, output_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,7 +20,9 @@ if TYPE_CHECKING:
 
     from ecocompute_cube.engine.worker import ArmWorker
 
-_END_TIMEOUT_S: Final = 20.0
+_PATIENCE_S: Final = 20.0  # to free a model; the largest take a few seconds
+_BURIAL_S: Final = 5.0  # after a kill; a process that a driver holds may take for ever
+_LAST_WORDS: Final = 200  # characters
 
 
 class ArmLink(Protocol):
@@ -73,87 +78,157 @@ class ChildProcesses:
     """Runs each arm in a child process; what it prints goes to ``logs/ARM.log``."""
 
     def __init__(
-        self, backend: str, power: str, device: str, logs: Path, environment: Mapping[str, str]
+        self,
+        backend: str,
+        power: str,
+        device: str,
+        logs: Path,
+        environment: Mapping[str, str],
+        patience_s: float = _PATIENCE_S,
     ) -> None:
-        self._arguments = (backend, power, device)
+        self._command = (
+            sys.executable,
+            "-m",
+            "ecocompute_cube.engine.child",
+            backend,
+            power,
+            device,
+        )
         self._logs = logs
         self._environment = dict(environment)
+        self._patience_s = patience_s
 
     def start(self, arm: str) -> ArmLink:
-        """A child process for this arm."""
-        self._logs.mkdir(exist_ok=True)
-        return _Child(self._arguments, self._logs / f"{arm}.log", self._environment)
+        """A child process for this arm.
+
+        Raises ArmFailed when the system has no room for it, DiskFull or OutputError for its log.
+        """
+        log = self._logs / f"{arm}.log"
+        try:
+            self._logs.mkdir(exist_ok=True)
+            file = log.open("ab")
+        except OSError as error:
+            raise output_error(error, f"open the log of {arm}") from error
+        with file:
+            return _Child(self._popen(file), log, file.tell(), self._patience_s)
+
+    def _popen(self, log: IO[bytes]) -> subprocess.Popen[str]:
+        try:
+            return subprocess.Popen(  # noqa: S603 (our own module)
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                encoding="utf-8",
+                env=self._environment,
+                start_new_session=True,  # Ctrl-C reaches the runner, which ends the arms
+            )
+        except OSError as error:
+            raise ArmFailed(
+                "process_not_started",
+                f"The arm's process cannot be started ({error.strerror}).",
+                "Free some memory or end other programs.",
+            ) from None
 
 
 class _Child:
     def __init__(
-        self, arguments: tuple[str, ...], log: Path, environment: Mapping[str, str]
+        self, process: subprocess.Popen[str], log: Path, log_start: int, patience_s: float
     ) -> None:
+        self._process = process
         self._log = log
-        with log.open("ab") as log_file:
-            self._process = subprocess.Popen(  # noqa: S603 (our own module)
-                [sys.executable, "-m", "ecocompute_cube.engine.child", *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log_file,
-                text=True,
-                env=dict(environment),
-                start_new_session=True,  # Ctrl-C reaches the runner, which ends the arms
-            )
+        self._log_start = log_start  #: what stands before is of earlier processes
+        self._patience_s = patience_s
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def ask(self, order: Order) -> Answer:
-        line = OrderLine(order=order).model_dump_json()
-        reply = self._exchange(line)
-        if not reply:
+        reply = self._exchange(OrderLine(order=order).model_dump_json())
+        if not reply.endswith("\n"):
             raise self._died()
-        answer = AnswerLine.model_validate_json(reply)
+        try:
+            answer = AnswerLine.model_validate_json(reply)
+        except ValidationError:
+            raise self._garbled(reply) from None
         if answer.failure is not None:
-            failure = answer.failure
-            raise ArmFailed(failure.reason, failure.cause, failure.fix)
+            raise ArmFailed(answer.failure.reason, answer.failure.cause, answer.failure.fix)
         if answer.fact is None:
-            raise ArmFailed("empty_answer", "The arm's process answered nothing.", "Try again.")
+            raise self._garbled(reply)
         return answer.fact
 
     def _exchange(self, line: str) -> str:
+        """The answer to one line; a part of it, or nothing, from a process that has ended."""
         if self._process.stdin is None or self._process.stdout is None:
             return ""
         try:
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
             return self._process.stdout.readline()
-        except (BrokenPipeError, ValueError):
+        except (BrokenPipeError, ValueError):  # ValueError: closed, or not UTF-8
             return ""
+
+    def _garbled(self, reply: str) -> ArmFailed:
+        return ArmFailed(
+            "garbled_answer",
+            f"The arm's process answered what nobody understands ({_printable(reply)}).",
+            "See the arm's log in the run folder, and report this as a fault of ours.",
+        )
 
     def _died(self) -> ArmFailed:
         self.close(patient=True)
-        status = self._process.returncode
-        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         return ArmFailed(
             "process_died",
-            f"The arm's process {how}{_last_words(self._log)}.",
+            f"The arm's process {_ending(self._process.returncode)}{self._last_words()}.",
             "See the arm's log in the run folder; the system may be out of memory (dmesg).",
         )
 
+    def _last_words(self) -> str:
+        with self._log.open("rb") as file:
+            file.seek(self._log_start)
+            text = file.read().decode("utf-8", "replace")
+        lines = text.strip().splitlines()
+        return f" ({_printable(lines[-1]).rstrip('.')})" if lines else ""
+
     def close(self, *, patient: bool) -> None:
-        """Close its input, wait, and kill it if it does not end; at once if not ``patient``."""
-        with contextlib.suppress(BrokenPipeError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-        if not patient:
-            self._process.kill()
+        """Close its input and wait, if ``patient``; then kill what is left of it."""
         try:
-            self._process.wait(timeout=_END_TIMEOUT_S)
+            if patient:
+                _shut(self._process.stdin)
+                self._process.wait(self._patience_s)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+            pass
+        finally:  # also when Ctrl-C comes while it is waited for
+            self._kill()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # and whatever it has started
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_BURIAL_S)
+        _shut(self._process.stdin)
+        _shut(self._process.stdout)
 
 
-def _last_words(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return f" ({lines[-1][:200]})" if lines else ""
+def _shut(pipe: IO[str] | None) -> None:
+    if pipe is not None:
+        with contextlib.suppress(OSError):
+            pipe.close()
+
+
+def _ending(status: int | None) -> str:
+    if status is None:
+        return "hangs in the driver"
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = "no name"
+    return f"was killed by signal {-status} ({name})"
+
+
+def _printable(text: str) -> str:
+    """One line that a terminal can be shown."""
+    return "".join(c if c.isprintable() else " " for c in text.strip())[:_LAST_WORDS]

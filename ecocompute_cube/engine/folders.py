@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from ecocompute_cube.model.plan import Plan
+
 _LEAST_FREE: Final = 64 * 2**20  # room for a day of traces at 20 Hz, compressed
 
 
@@ -75,8 +77,12 @@ def prepare_output(folder: Path) -> None:
         )
 
 
-def unfinished_run(output: Path, wanted: Callable[[RunOpened], bool]) -> Path | None:
-    """The latest run folder that ``wanted`` accepts and that still has blocks to do."""
+def unfinished_run(
+    output: Path,
+    wanted: Callable[[RunOpened], bool],
+    whole: Callable[[Path, Plan], bool] = lambda folder, plan: True,
+) -> Path | None:
+    """The latest run folder that ``wanted`` accepts, if it has blocks to do or is not ``whole``."""
     for journal in sorted(output.glob(f"*/{JOURNAL_NAME}"), reverse=True):
         try:
             facts = read_journal(journal).records
@@ -84,7 +90,8 @@ def unfinished_run(output: Path, wanted: Callable[[RunOpened], bool]) -> Path | 
             continue  # someone else's file, or damaged: `report` and `validate` name it
         opened = facts[0]
         if isinstance(opened, RunOpened) and wanted(opened):
-            return None if finished(opened.plan, progress(facts)) else journal.parent
+            folder, plan = journal.parent, opened.plan
+            return None if finished(plan, progress(facts)) and whole(folder, plan) else folder
     return None
 
 

@@ -9,7 +9,7 @@ from ecocompute_cube.engine.orders import Load, Measure, Place, Score, Warm
 from ecocompute_cube.engine.progress import Progress, blocks_left, finished
 from ecocompute_cube.engine.schedule import start_delay
 from ecocompute_cube.engine.traces import FOLDER, store_trace
-from ecocompute_cube.errors import ArmFailed, Interrupted
+from ecocompute_cube.errors import ArmFailed, Interrupted, output_error
 from ecocompute_cube.model.base import present, without_paths
 from ecocompute_cube.model.journal import (
     ArmReady,
@@ -173,13 +173,26 @@ class Runner:
         if tracer is None:
             yield
             return
-        (self._rig.folder / FOLDER).mkdir(exist_ok=True)
-        tracer.start(self._rig.folder / FOLDER / ".current.csv")
+        with self._trace_file() as file:
+            tracer.start(file)
+            try:
+                yield
+            finally:
+                raw = tracer.stop()
+            self._journal.append(store_trace(raw, self._rig.folder, arm, place, self._phases))
+
+    @contextlib.contextmanager
+    def _trace_file(self) -> Iterator[Path]:
+        """Where the side sampler writes; nothing is left there afterwards."""
+        file = self._rig.folder / FOLDER / ".current.csv"
         try:
-            yield
+            file.parent.mkdir(exist_ok=True)
+        except OSError as error:
+            raise output_error(error, "make the folder of traces") from error
+        try:
+            yield file
         finally:
-            raw = tracer.stop()
-        self._journal.append(store_trace(raw, self._rig.folder, arm, place, self._phases))
+            file.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def _refusing(self, arm: str) -> Iterator[list[Stage]]:

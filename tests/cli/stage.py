@@ -120,3 +120,6 @@ class _Session(FakeSession):
     def score(self, text: str, window_tokens: int, max_windows: int | None) -> Scores:
         act(self._arm.precision, "score")
         return super().score(text, window_tokens, max_windows)
+
+    def close(self) -> None:
+        act(self._arm.precision, "close")
