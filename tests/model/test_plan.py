@@ -113,7 +113,7 @@ def test_the_hash_of_a_plan_stays_what_it_was() -> None:
     asked = Plan.model_validate_json(WRITTEN)
     written: dict[str, object] = json.loads(WRITTEN)
     assert asked.model_dump(mode="json") == written, "a new field: spell it out below"
-    assert asked.sha256 == "192e9b1f56c6a06d98b0dbdec45ca7abfa13378fe4f9d3c894fd4f6945d86c12"
+    assert asked.sha256 == "176ae8304f10afb0b91060818869de3de3f47040b7802514dc7db111a14cad6e"
 
 
 WRITTEN = """
@@ -157,6 +157,7 @@ WRITTEN = """
   "sessions": 1,
   "cooldown_s": 0.0,
   "warmup": {
+   "full_first": true,
    "min_passes": 3,
    "max_passes": 6,
    "output_tokens": 64,
