@@ -161,6 +161,7 @@ def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...])
     windows = run.counted(arm.id)
     decoded = windows or run.windows[arm.id]
     tokens = sum(window.tokens for window in decoded)
+    took = sum(window.work_s for window in decoded)
     lowering = (f.code for f in arm_findings(run, arm) if f.effect == "lowers the tier")
     return ArmReport(
         arm=arm.id,
@@ -174,8 +175,8 @@ def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...])
         blocks=len(by_block(windows)),
         sessions=len({window.fact.session for window in windows}),
         output_tokens=tokens,
-        tokens_per_s=tokens / sum(w.work_s for w in decoded)
-        if decoded
+        tokens_per_s=tokens / took
+        if tokens > 0 and took > 0
         else Absent(reason=_trouble(run, arm.id) or "nothing was decoded"),
         energy=_energy(run, arm, windows),
         vs_baseline=vs_baseline(run, arm, comparisons),

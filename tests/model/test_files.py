@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -83,3 +84,21 @@ def test_a_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout.strip()) == (DiskFull.exit_status, DiskFull.code)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["report.json"]
+
+
+KILLED = """
+import resource, signal, sys
+from pathlib import Path
+from ecocompute_cube.model.files import write_whole
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # the kernel kills at byte 1000
+write_whole(Path(sys.argv[1]), b"x" * 5000)
+"""
+
+
+def test_a_process_killed_while_it_writes_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    write_whole(path, b"old")
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    assert ended.returncode == -signal.SIGXFSZ
+    assert path.read_bytes() == b"old"

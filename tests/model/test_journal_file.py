@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -322,6 +323,37 @@ def test_a_full_disk_ends_with_status_7_and_a_whole_journal(tmp_path: Path, room
     assert journal.records[: len(FACTS)] == FACTS
     assert path.stat().st_size <= size + room
     assert set(journal.records[len(FACTS) :]) <= {RESUMED}
+
+
+CUT = """
+import resource, signal, sys
+from pathlib import Path
+from ecocompute_cube.model.journal import Resumed
+from ecocompute_cube.model.journal_file import JournalWriter
+path = Path(sys.argv[1])
+journal, _ = JournalWriter.resume(path, lambda: "2026-01-02T03:04:05Z")
+size = path.stat().st_size + int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # now the kernel kills at that byte
+for _ in range(1000):
+    journal.append(Resumed(tool_version="0", torn_bytes=0))
+"""
+
+
+@pytest.mark.parametrize("room", [1, 100, 500])
+def test_a_process_killed_within_a_line_leaves_a_torn_end_that_is_set_aside(
+    tmp_path: Path, room: int
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    write_journal(path, FACTS)
+    ended = subprocess.run([sys.executable, "-c", CUT, str(path), str(room)], check=False)
+    assert ended.returncode == -signal.SIGXFSZ
+    journal, old = JournalWriter.resume(path, utc_now)
+    with journal:
+        journal.append(RESUMED)
+    assert old.records[: len(FACTS)] == FACTS
+    assert old.torn
+    assert read_journal(path).records == (*old.records, RESUMED)
 
 
 KILLED = """
