@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.metadata
 import math
+import sys
 from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from ecocompute_cube.model.manifest import Manifest
     from ecocompute_cube.model.plan import Arm
 
+#: How a CUDA library and torch's CPU allocator say it, both in a plain RuntimeError.
+_OUT_OF_MEMORY: Final = ("out of memory", "can't allocate memory")
 _SCORE_CHUNK: Final = 256  # positions whose logits are turned to FP32 at once: bounds memory
 
 
@@ -58,7 +61,9 @@ class TransformersBackend:
                 if manifest.tokenizer
                 else None
             )
-            return TransformersSession(model.eval(), tokenizer, arm, self._device)
+            return TransformersSession(
+                model.eval(), tokenizer, arm, self._device, manifest.max_context
+            )
 
 
 def _quantizer(arm: Arm) -> BitsAndBytesConfig | None:
@@ -72,16 +77,25 @@ class TransformersSession:
     """A loaded model that decodes greedily with transformers' generate()."""
 
     def __init__(
-        self, model: PreTrainedModel, tokenizer: object | None, arm: Arm, device: str
+        self,
+        model: PreTrainedModel,
+        tokenizer: object | None,
+        arm: Arm,
+        device: str,
+        max_context: int,
     ) -> None:
+        self._eos = _end_tokens(model)
+        # generate() fills in whatever a configuration leaves open from the checkpoint's own habits:
+        # a repetition penalty, say, which is neither greedy nor the same work in every model.
+        model.generation_config = GenerationConfig()
         self._model = model
         self._tokenizer = tokenizer
         self._arm = arm
         self._device = torch.device(device)
         self._prompts: tuple[torch.Tensor, ...] = ()
         self._mask = torch.empty(0)
+        self._max_context = max_context
         self._configs: dict[int, GenerationConfig] = {}
-        self._eos = _ids(model.config.eos_token_id)
 
     def certificate(self) -> Certificate:
         """Count what is really loaded."""
@@ -95,6 +109,8 @@ class TransformersSession:
         self._prompts = tuple(torch.tensor(p, device=self._device) for p in prompts)
         self._mask = torch.ones_like(self._prompts[0])
         self._greedy(self._arm.workload.output_tokens)
+        if not self._eos:
+            sys.stderr.write("The model names no end token, so none is masked while it decodes.\n")
         return ids_sha256(prompts)
 
     def _encode(self, text: str) -> list[int]:
@@ -158,7 +174,7 @@ class TransformersSession:
     def score(self, text: str, window_tokens: int, max_windows: int | None) -> Scores:
         """Sum of −log p over each window's tokens but its first."""
         ids = self._encode(text)
-        size = min(window_tokens, self._model.config.max_position_embeddings)
+        size = min(window_tokens, self._max_context)
         starts = [at for at in range(0, len(ids), size) if len(ids) - at > 1][:max_windows]
         with _arm_errors("score"):
             windows = [self._window_nll(ids[at : at + size]) for at in starts]
@@ -192,7 +208,12 @@ class TransformersSession:
             torch.cuda.empty_cache()
 
 
-def _ids(value: int | list[int] | None) -> list[int]:
+def _end_tokens(model: PreTrainedModel) -> list[int]:
+    """The ids that generate() would stop at: of the generation settings, else of the model."""
+    habits = model.generation_config
+    value: int | list[int] | None = habits.eos_token_id if habits is not None else None
+    if value is None:
+        value = model.config.eos_token_id
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
@@ -229,18 +250,26 @@ def _arm_errors(doing: str) -> Iterator[None]:
     """Turn what the libraries raise into ArmFailed with a code."""
     try:
         yield
-    except torch.OutOfMemoryError as error:
+    except (RuntimeError, MemoryError) as error:  # torch.OutOfMemoryError is a RuntimeError
+        if not _out_of_memory(error):
+            raise
         raise ArmFailed(
             "out_of_memory",
-            f"The board ran out of memory while trying to {doing} ({_first_line(error)}).",
+            f"Memory ran out while trying to {doing} ({_first_line(error).rstrip('.')}).",
             "Use a smaller batch, context or model, or free the board.",
         ) from None
     except ImportError as error:
         raise ArmFailed(
             "library_missing",
-            f"A library for this precision is missing ({_first_line(error)}).",
+            f"A library for this precision is missing ({_first_line(error).rstrip('.')}).",
             "Run make setup, or install the package's 'measure' extra.",
         ) from None
+
+
+def _out_of_memory(error: Exception) -> bool:
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
+        words in str(error) for words in _OUT_OF_MEMORY
+    )
 
 
 def _first_line(error: Exception) -> str:

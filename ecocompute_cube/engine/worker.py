@@ -199,13 +199,11 @@ class ArmWorker:
 
     def _score(self, order: Score, load: Load, session: Session) -> QualityScored | QualitySkipped:
         if load.manifest.weights is Weights.RANDOM:
-            return QualitySkipped(
-                arm=load.arm.id,
-                session=load.session,
-                reason="random weights: a perplexity would say nothing",
-            )
+            return _skipped(load, "random weights: a perplexity would say nothing")
         data = Path(order.text).read_bytes()
         scores = session.score(data.decode("utf-8"), order.window_tokens, order.max_windows)
+        if not sum(scores.scored_tokens):
+            return _skipped(load, f"the text {order.name} is too short: it has a single token")
         return QualityScored(
             arm=load.arm.id,
             session=load.session,
@@ -216,6 +214,10 @@ class ArmWorker:
             nll=scores.nll,
             scored_tokens=scores.scored_tokens,
         )
+
+
+def _skipped(load: Load, reason: str) -> QualitySkipped:
+    return QualitySkipped(arm=load.arm.id, session=load.session, reason=reason)
 
 
 def _settled(
