@@ -64,13 +64,15 @@ class Evidence(NamedTuple):
 def evidence(facts: tuple[Fact, ...]) -> Evidence:
     """Sort a journal's facts.
 
-    Raises JournalBroken for a journal whose first fact is not the run.
+    Raises JournalBroken for a journal whose first fact is not the run, or that speaks of a session
+    or a model it does not describe.
     """
     run = facts[0] if facts else None
     if not isinstance(run, RunOpened):
         raise JournalBroken(
             "The journal does not begin with its run.", "Restore the original file."
         )
+    _check_described(run, facts)
     complete = {(f.session, f.group, f.block) for f in _of(facts, BlockClosed) if f.complete}
     windows = [f for f in _of(facts, WindowMeasured) if (f.session, f.group, f.block) in complete]
     scored = [f for f in facts if isinstance(f, QualityScored | QualitySkipped)]
@@ -86,6 +88,18 @@ def evidence(facts: tuple[Fact, ...]) -> Evidence:
         refused=_by_arm(_of(facts, Refused), lambda fact: fact.arm),
         traces={(f.arm, f.session, f.group, f.block): f for f in kept},
     )
+
+
+def _check_described(run: RunOpened, facts: tuple[Fact, ...]) -> None:
+    models = {model.reference for model in run.models}
+    sessions = {fact.session for fact in _of(facts, SessionOpened)}
+    lost_models = {arm.model for arm in run.plan.expanded()} - models
+    named_sessions = {s for fact in facts if (s := getattr(fact, "session", None)) is not None}
+    if lost_models or named_sessions - sessions:
+        raise JournalBroken(
+            "The journal speaks of a session or a model that it does not describe.",
+            "Restore the original file.",
+        )
 
 
 def _of(facts: Iterable[Fact], kind: type[F]) -> list[F]:

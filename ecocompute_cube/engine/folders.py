@@ -39,8 +39,10 @@ class FolderLock:
             raise output_error(error, f"write to the folder '{self._path.parent.name}'") from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError as error:
             os.close(self._descriptor)
+            if not isinstance(error, BlockingIOError):
+                raise output_error(error, f"lock the folder '{self._path.parent.name}'") from error
             raise OutputBusy(
                 f"Another run is writing to '{self._path.parent.name}'.",
                 "Wait for it, or choose another folder with --output_dir.",

@@ -148,9 +148,11 @@ class Runner:
         )
 
     def _say_visit(self, block: Block, position: int, arm: str) -> None:
-        total = self._plan.protocol.blocks
+        key = (block.session, block.group)
+        done = sum(each[:2] == key for each in self._done.complete)
         self._rig.say(
-            f"block {block.block + 1} of {total}, arm {position + 1} of {len(block.order)}: {arm}"
+            f"block {done + 1} of {self._plan.protocol.blocks}, "
+            f"arm {position + 1} of {len(block.order)}: {arm}"
         )
 
     def _visit(self, arm: str, place: Place) -> None:

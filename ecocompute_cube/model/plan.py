@@ -130,6 +130,11 @@ class Selector(Record):
     precision: Precision | None = None
     runtime: Runtime | None = None
 
+    @field_validator("model")
+    @classmethod
+    def _without_folders(cls, value: str | None) -> str | None:
+        return None if value is None else public_reference(value)
+
     def matches(self, arm: Arm) -> bool:
         """Whether every field given here is the arm's."""
         return (

@@ -74,7 +74,9 @@ class ArmEvidence(NamedTuple):
 
 
 def energy_reports(run: RunEvidence, report: Report) -> dict[str, EnergyReport]:
-    """Every arm's energy.json by arm id."""
+    """Every arm's energy.json by arm id; none for a journal that ends before its first session."""
+    if not run.known.sessions:
+        return {}
     return {summary.arm: _energy_report(_evidence(run, report, summary)) for summary in report.arms}
 
 
@@ -133,7 +135,7 @@ def _findings(known: ArmEvidence) -> tuple[Finding, ...]:
 
 
 def _source(known: ArmEvidence) -> Literal["direct-nvml", "none", "scripted"]:
-    board = known.sessions[0].board if known.sessions else Absent(reason="no session")
+    board = known.sessions[0].board
     if not present(board) or not known.windows:
         return "none"
     return "scripted" if board.architecture == "scripted" else "direct-nvml"

@@ -88,7 +88,7 @@ def outcome(case: Case, reset_s: float | None = None) -> Outcome | Absent:
 
 
 @given(cases())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_true_energy_lies_within_the_bound(case: Case) -> None:
     seen = outcome(case)
     assert isinstance(seen, Outcome)
@@ -99,7 +99,7 @@ def test_the_true_energy_lies_within_the_bound(case: Case) -> None:
 
 
 @given(cases(lag=0.0))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_without_lag_five_seconds_are_known_within_two_percent(case: Case) -> None:
     assume(case.work_s >= 5)
     seen = outcome(case)
@@ -109,7 +109,7 @@ def test_without_lag_five_seconds_are_known_within_two_percent(case: Case) -> No
 
 
 @given(cases(), st.floats(0, 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_counter_that_starts_again_is_always_caught(case: Case, share: float) -> None:
     undisturbed = outcome(case)
     assert isinstance(undisturbed, Outcome)
