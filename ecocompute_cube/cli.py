@@ -175,16 +175,27 @@ def _add(
     return parser
 
 
+def _path(text: str) -> Path:
+    """A path that can be named in a document and in a sentence."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"the path {text!a} is not in UTF-8") from None
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return Path(text)
+
+
 def _folder(parser: argparse.ArgumentParser, name: str, default: Path, what: str) -> None:
     parser.add_argument(
-        name, type=Path, default=default, metavar="DIR", help=f"{what} (default {default})"
+        name, type=_path, default=default, metavar="DIR", help=f"{what} (default {default})"
     )
 
 
 def _plan_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--parameters_file",
-        type=Path,
+        type=_path,
         default=_PLAN,
         metavar="FILE",
         help=f"the plan, in YAML (default {_PLAN})",
@@ -250,7 +261,7 @@ def _add_plan(commands: Commands) -> None:
     parser = _add(
         commands, "plan", "print arms, order, minutes, memory and disk; load nothing", _plan
     )
-    parser.add_argument("file", type=Path, nargs="?", default=_PLAN, help=f"default {_PLAN}")
+    parser.add_argument("file", type=_path, nargs="?", default=_PLAN, help=f"default {_PLAN}")
     _folder(parser, "--models_dir", _MODELS, "models, for their sizes")
     parser.add_argument("--json", action="store_true", help="for programs")
 
@@ -259,7 +270,7 @@ def _add_validate(commands: Commands) -> None:
     parser = _add(
         commands, "validate", "check energy.json files, ours or published, without a GPU", _validate
     )
-    parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="files or folders")
+    parser.add_argument("paths", type=_path, nargs="+", metavar="PATH", help="files or folders")
     parser.add_argument("--profile", choices=_PROFILES, default=_PROFILES[0])
     parser.add_argument("--json", action="store_true", help="for programs")
 

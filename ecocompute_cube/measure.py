@@ -84,9 +84,9 @@ def measure(
     quality_text(plan)
     tools = equipment(request.rehearse)
     try:
-        prepare_output(request.output_dir)
         manifests = {m.reference: m for m in _models(plan, request.models_dir, say)}
-        _check_context(plan, manifests)
+        _check_context(request.plan, manifests)  # as measured, even where this is a rehearsal
+        prepare_output(request.output_dir)
         with FolderLock(request.output_dir), _signals_as_interrupt():
             return _run(request, plan, manifests, tools, say)
     finally:

@@ -150,11 +150,17 @@ def _again(
     try:
         sentences = recompute(path, document) if recompute else None
     except EcoError as error:  # broken evidence of one document must not hide the others
-        broken = Disagreement(code=error.code, cause=shown(error.cause, _MOST_PATH), fix=error.fix)
-        return (broken,), ()
+        return (_broken(error.code, error.cause, error.fix),), ()
+    except OSError as error:
+        cause = f"The journal of the document cannot be read ({error.strerror})."
+        return (_broken("journal_unreadable", cause, "Make the run's folder readable."),), ()
     if sentences is None:
         return (), (_NOT_RECOMPUTED,)
     return tuple(_differs(sentence) for sentence in sentences), ()
+
+
+def _broken(code: str, cause: str, fix: str) -> Disagreement:
+    return Disagreement(code=code, cause=shown(cause, _MOST_PATH), fix=fix)
 
 
 def _differs(sentence: str) -> Disagreement:

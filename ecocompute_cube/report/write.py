@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.analysis.documents import schema_errors
-from ecocompute_cube.errors import DocumentInvalid, JournalBroken, UsageError, output_error
+from ecocompute_cube.errors import (
+    DocumentInvalid,
+    JournalBroken,
+    OutputError,
+    UsageError,
+    output_error,
+)
 from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.model.report import ReportFile
@@ -17,7 +24,7 @@ from ecocompute_cube.report.html import as_html
 from ecocompute_cube.report.recompute import ARMS_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pydantic import BaseModel
@@ -108,14 +115,25 @@ def write_report(results: Path, folder: Path, say: Callable[[str], None]) -> Wri
         "results.csv": as_csv(written.reports),
         "report.html": as_html(written.reports),
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise output_error(error, f"make the folder '{folder.name}'") from error
-    for name, text in pages.items():
-        write_whole(folder / name, text.encode())
-        say(f"wrote {name}")
+    with _report_dir():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise output_error(error, f"make the folder '{folder.name}'") from error
+        for name, text in pages.items():
+            write_whole(folder / name, text.encode())
+            say(f"wrote {name}")
     return written
+
+
+@contextmanager
+def _report_dir() -> Iterator[None]:
+    """Give what goes wrong with a file the remedy that fits pages."""
+    try:
+        yield
+    except OutputError as error:
+        fix = "Choose a folder with room that you can write to with --report_dir."
+        raise type(error)(error.cause, fix) from error
 
 
 def read_results(results: Path) -> Written:

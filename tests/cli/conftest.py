@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ..device.conftest import libraries  # noqa: F401 (the stand-in for the driver's library)
 from ..run.rig import install_model
 from .rig import Scene
 
