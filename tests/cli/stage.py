@@ -7,6 +7,7 @@ next run of the same command goes through.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -79,8 +80,28 @@ def _spawn(name: str) -> None:
     (stage() / f"{name}.spawned").write_text(str(process.pid))
 
 
+def _garble(name: str, text: bytes = b"junk\n") -> None:
+    """Write into every pipe there is, the one for answers among them."""
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if os.readlink(entry).startswith("pipe:"):
+                os.write(int(entry.name), text)
+
+
+def _garble_half(name: str) -> None:
+    _garble(name, b'{"fact": {"kind": "rea')
+
+
+def _complain(name: str) -> None:
+    sys.stderr.write("an unimportant line\nCUDA is\t\x1b[31mnot here.\n")
+    sys.stderr.flush()
+
+
 ACTIONS: dict[str, Callable[[str], None]] = {
     "spawn": _spawn,
+    "complain": _complain,
+    "garble": _garble,
+    "garble-half": _garble_half,
     "chatter": _chatter,
     "hang": _hang,
     "die": _die,
