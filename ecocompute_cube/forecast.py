@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.download import model_folder, read_manifest
 from ecocompute_cube.download.checkpoint import describe
-from ecocompute_cube.engine.predict import Prediction, Size, predict, size_of
+from ecocompute_cube.download.local import check_local
+from ecocompute_cube.engine.predict import Prediction, Size, check_context, predict, size_of
 from ecocompute_cube.engine.schedule import Block, block_order, groups
 from ecocompute_cube.errors import ModelError
 from ecocompute_cube.model.architectures import architecture
@@ -66,35 +67,51 @@ def _arm_line(arm: str, guess: Prediction) -> str:
     )
 
 
+class _Known(NamedTuple):
+    """What is known of a model before it loads, or even before it is downloaded."""
+
+    name: str
+    size: Size
+    disk_bytes: int
+    max_context: int
+
+
 def forecast(plan: Plan, models_dir: Path) -> Forecast:
-    """What ``plan`` will take. Raises ModelError for a local model that cannot be read."""
-    known = {public_reference(model): _size(model, models_dir) for model in plan.models}
-    sizes = {reference: size for reference, (size, _) in known.items()}
+    """What ``plan`` will take.
+
+    Raises ModelError for a local model that cannot be taken, PlanError for rows that are longer
+    than a model's context.
+    """
+    known = {public_reference(model): _known(model, models_dir) for model in plan.models}
+    check_context(plan, {model.name: model.max_context for model in known.values()})
     blocks = tuple(
         block_order(plan, arms, 0, group, block)
         for block in range(plan.protocol.blocks)
         for group, arms in enumerate(groups(plan))
     )
-    return Forecast(plan, blocks, predict(plan, sizes), sum(disk for _, disk in known.values()))
+    prediction = predict(plan, {reference: model.size for reference, model in known.items()})
+    return Forecast(plan, blocks, prediction, sum(model.disk_bytes for model in known.values()))
 
 
-def _size(model: str, models_dir: Path) -> tuple[Size, int]:
+def _known(model: str, models_dir: Path) -> _Known:
     try:
         manifest = read_manifest(model_folder(public_reference(model), models_dir))
     except ModelError:
         return _foreseen(model)
-    return size_of(manifest), manifest.size_bytes
+    return _Known(manifest.name, size_of(manifest), manifest.size_bytes, manifest.max_context)
 
 
-def _foreseen(model: str) -> tuple[Size, int]:
-    """Size and FP16 bytes of a model that is not downloaded yet."""
+def _foreseen(model: str) -> _Known:
+    """A model that is not downloaded yet; on disk it will be FP16."""
     if model == EMBEDDED or model.startswith(RANDOM_PREFIX):
         name = _EMBEDDED_LIKE if model == EMBEDDED else model.removeprefix(RANDOM_PREFIX)
         known = architecture(name)
         shape = known.shape
         layers, hidden = int(shape["num_hidden_layers"]), int(shape["hidden_size"])
         size = Size(known.parameters, layers, hidden, int(shape["vocab_size"]))
-    else:
-        facts = describe(Path(model.removeprefix("local:")))
-        size = Size(facts.parameters, facts.layers, facts.hidden_size, facts.vocab_size)
-    return size, 2 * size.parameters
+        return _Known(model, size, 2 * size.parameters, int(shape["max_position_embeddings"]))
+    folder = Path(model.removeprefix("local:"))
+    check_local(folder)
+    facts = describe(folder)
+    size = Size(facts.parameters, facts.layers, facts.hidden_size, facts.vocab_size)
+    return _Known(folder.name, size, 2 * size.parameters, facts.max_context)

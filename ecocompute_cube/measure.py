@@ -18,7 +18,7 @@ from ecocompute_cube.device.host import host_facts, package_versions
 from ecocompute_cube.download import model_folder, verify
 from ecocompute_cube.engine.executor import ChildProcesses, Executor
 from ecocompute_cube.engine.folders import FolderLock, new_run, prepare_output, unfinished_run
-from ecocompute_cube.engine.predict import Prediction, predict, size_of
+from ecocompute_cube.engine.predict import Prediction, check_context, predict, size_of
 from ecocompute_cube.engine.progress import Progress, progress, session_like
 from ecocompute_cube.engine.runner import Rig, Runner
 from ecocompute_cube.engine.window import measure_tick
@@ -85,7 +85,8 @@ def measure(
     tools = equipment(request.rehearse)
     try:
         manifests = {m.reference: m for m in _models(plan, request.models_dir, say)}
-        _check_context(request.plan, manifests)  # as measured, even where this is a rehearsal
+        contexts = {manifest.name: manifest.max_context for manifest in manifests.values()}
+        check_context(request.plan, contexts)  # as measured, even where this is a rehearsal
         prepare_output(request.output_dir)
         with FolderLock(request.output_dir), _signals_as_interrupt():
             return _run(request, plan, manifests, tools, say)
@@ -107,17 +108,6 @@ def _checked(request: Request) -> Plan:
 
 def _models(plan: Plan, models_dir: Path, say: Callable[[str], None]) -> list[Manifest]:
     return [verify(reference, models_dir, say) for reference in plan.public().models]
-
-
-def _check_context(plan: Plan, manifests: dict[str, Manifest]) -> None:
-    for manifest in manifests.values():
-        for workload in plan.workloads:
-            if workload.context_tokens > manifest.max_context:
-                raise PlanError(
-                    f"{manifest.name} takes {manifest.max_context} tokens; the plan asks for "
-                    f"{workload.prompt_tokens} + {workload.output_tokens}.",
-                    "Lower prompt_tokens or output_tokens.",
-                )
 
 
 def _run(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.backends.precision import RECIPES
 from ecocompute_cube.engine.schedule import groups
+from ecocompute_cube.errors import PlanError
 from ecocompute_cube.model.plan import PROTOCOL_ITERATIONS, Mode, Precision
 from ecocompute_cube.units import Second
 
@@ -107,3 +108,15 @@ def _memory(arm: Arm, size: Size) -> int:
     weights = 2 * embedding + linear * RECIPES[arm.precision].weight_bits / 8
     cache = 4 * arm.workload.batch * arm.workload.context_tokens * size.layers * size.hidden
     return int(_SPARE * (weights + cache) + _CONTEXT_BYTES)
+
+
+def check_context(plan: Plan, contexts: Mapping[str, int]) -> None:
+    """Whether every row fits every model; ``contexts`` are tokens by name. Raises PlanError."""
+    for name, tokens in contexts.items():
+        for workload in plan.workloads:
+            if workload.context_tokens > tokens:
+                raise PlanError(
+                    f"{name} takes {tokens} tokens; the plan asks for "
+                    f"{workload.prompt_tokens} + {workload.output_tokens}.",
+                    "Lower prompt_tokens or output_tokens.",
+                )

@@ -128,6 +128,18 @@ def test_a_prompt_longer_than_the_context_is_refused_before_anything_loads(
     assert "takes 8192 tokens" in told and f"{workload.split()[1]} + 256" in told
 
 
+def test_plan_foresees_what_would_be_refused(desk: Desk) -> None:
+    desk.plan.write_text(f"{GOOD}workloads: [{{prompt_tokens: 8000}}]\n")
+    status, told = desk.told("plan", desk.plan)
+    assert status == 2 and "takes 8192 tokens; the plan asks for 8000 + 256" in told
+    desk.plan.write_text("name: mine\nmodels: [mine]\n")
+    status, told = desk.told("plan", desk.plan)
+    assert status == 4 and "There is no folder" in told
+    write_tiny(desk.folder / "mine")
+    status, told = desk.told("plan", desk.plan)
+    assert status == 2 and "mine takes 256 tokens; the plan asks for 10 + 256" in told
+
+
 def test_no_models_folder_or_an_empty_one(desk: Desk) -> None:
     status, told = desk.measure()
     assert status == 4 and "There is no models folder" in told and "ecocompute download" in told

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import math
+import os
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from ecocompute_cube.device.presence import driver_present
 from ecocompute_cube.measure import builtin_text
-from ecocompute_cube.model.journal import ArmReady, Fact, QualityScored, WindowMeasured
+from ecocompute_cube.model.journal import (
+    ArmReady,
+    Fact,
+    QualityScored,
+    Refused,
+    WindowMeasured,
+)
 from ecocompute_cube.model.journal_file import read_journal
 
-from .rig import Ended, ecocompute
+from .rig import ROOT, Ended, ecocompute
 from .tiny import CONTEXT, END, write_tiny
 
 BATCH, PROMPT, OUTPUT = 2, 40, 12
+MODEL, RESULTS, PAGES = "ein Modell, klein ✓", "out put/ü", ("päge 1", "päge 2")
 PLAN = f"""\
 name: tiny
-models: ["ein Modell, klein ✓"]
+models: ["{MODEL}"]
 workloads: [{{prompt_tokens: {PROMPT}, output_tokens: {OUTPUT}, batch: {BATCH}}}]
 protocol: {{mode: precise}}
 """
@@ -42,24 +52,35 @@ class Chain(NamedTuple):
 
 @pytest.fixture(scope="session")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
-    folder = tmp_path_factory.mktemp("a folder") / "mit Leerzeichen, ümläut"
-    write_tiny(folder / "ein Modell, klein ✓")
+    """Made once, by whichever of the test processes comes first."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / "a folder" / "mit Leerzeichen, ümläut"
+    with (shared / ".chain.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        told = shared / ".chain.json"
+        if not told.exists():
+            told.write_text(json.dumps(make_chain(folder)))
+        ended = {name: Ended(*each) for name, each in json.loads(told.read_text()).items()}
+    (run,) = (path for path in (folder / RESULTS).iterdir() if path.is_dir())
+    return Chain(folder, ended, read_journal(run / "journal.jsonl").records)
+
+
+def make_chain(folder: Path) -> dict[str, Ended]:
+    write_tiny(folder / MODEL)
     (folder / "plan.yaml").write_text(PLAN, encoding="utf-8")
     parameters = ("--parameters_file", "plan.yaml")
     models = ("--models-dir", "my models/ö")
-    results = "out put/ü"
     commands = {
         "plan": ("plan", "plan.yaml", *models),
         "download": ("download", *parameters, *models),
         "planned": ("plan", "plan.yaml", *models, "--json"),
-        "measure": ("measure", *parameters, *models, "--output_dir", results, "--rehearse"),
-        "report": ("report", "--results_dir", results, "--report_dir", "päge 1"),
-        "again": ("report", "--results_dir", results, "--report_dir", str(folder / "päge 2")),
-        "validate": ("validate", results),
+        "measure": ("measure", *parameters, *models, "--output_dir", RESULTS, "--rehearse"),
+        "report": ("report", "--results_dir", RESULTS, "--report_dir", PAGES[0]),
+        "again": ("report", "--results_dir", RESULTS, "--report_dir", str(folder / PAGES[1])),
+        "validate": ("validate", RESULTS),
     }
-    ended = {name: ecocompute(*arguments, cwd=folder) for name, arguments in commands.items()}
-    (run,) = (path for path in (folder / results).iterdir() if path.is_dir())
-    return Chain(folder, ended, read_journal(run / "journal.jsonl").records)
+    return {name: ecocompute(*arguments, cwd=folder) for name, arguments in commands.items()}
 
 
 def prompts() -> list[list[int]]:
@@ -132,7 +153,7 @@ def test_ids_and_perplexity_are_those_of_a_plain_forward_pass(chain: Chain) -> N
     import torch
     from transformers import AutoModelForCausalLM
 
-    folder = chain.folder / "ein Modell, klein ✓"
+    folder = chain.folder / MODEL
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float16).eval()
     with torch.inference_mode():
         ids = [list(row) for row in prompts()]
@@ -164,9 +185,6 @@ def test_results_can_be_read_twice(chain: Chain) -> None:
     assert chain.ended["report"].out == chain.ended["again"].out
 
 
-PAGES = ("päge 1", "päge 2")
-
-
 def test_the_plan_is_told_before_and_after_the_download(chain: Chain) -> None:
     assert "local-ein-Modell-klein_b2-p40-o12_NF4_eager" in chain.ended["plan"].out
     told = json.loads(chain.ended["planned"].out)
@@ -184,23 +202,32 @@ def test_validate_names_every_document_and_finds_only_that_no_energy_was_measure
 
 
 def test_nothing_names_a_folder_of_this_machine(chain: Chain) -> None:
-    for file in chain.folder.glob("out put/ü/*/**/*.json*"):
+    for file in chain.folder.glob(f"{RESULTS}/*/**/*.json*"):
         assert str(chain.folder.parent) not in file.read_text(encoding="utf-8"), file
 
 
-def test_run_does_it_all_and_rehearses_by_itself_without_a_driver(tmp_path: Path) -> None:
-    from ecocompute_cube.device.presence import driver_present
-
-    if driver_present():
-        pytest.skip("there is an NVIDIA driver here: `run` would measure")
+@pytest.mark.skipif(driver_present(), reason="there is an NVIDIA driver: `run` would measure")
+def test_run_rehearses_by_itself_and_a_library_that_cannot_be_loaded_costs_its_arm(
+    tmp_path: Path,
+) -> None:
     write_tiny(tmp_path / "tiny")
     (tmp_path / "workspace" / "config").mkdir(parents=True)
-    plan = tmp_path / "workspace" / "config" / "default.yaml"
-    text = "name: all\nmodels: [../../tiny]\narms: [FP16]\nprotocol: {mode: precise}\n"
-    plan.write_text(text + "workloads: [{prompt_tokens: 4, output_tokens: 8}]\n")
-    ended = ecocompute("run", cwd=tmp_path)
+    (tmp_path / "workspace" / "config" / "default.yaml").write_text(
+        "name: all\nmodels: [../../tiny]\narms: [FP16, NF4]\nprotocol: {mode: precise}\n"
+        "workloads: [{prompt_tokens: 4, output_tokens: 8}]\n"
+    )
+    shim = tmp_path / "shim" / "bitsandbytes"
+    shim.mkdir(parents=True)
+    (shim / "__init__.py").write_text("raise ImportError('libbitsandbytes.so: no such symbol')\n")
+    path = f"{shim.parent}{os.pathsep}{ROOT}"
+    ended = ecocompute("run", cwd=tmp_path, environment={"PYTHONPATH": path})
     assert ended.status == 0, ended.err
     assert ended.err.startswith("No NVIDIA driver on this machine: this is a rehearsal")
-    assert "FP16" in ended.out
-    made = {path.name for path in (tmp_path / "workspace" / "report").iterdir()}
+    made = {file.name for file in (tmp_path / "workspace" / "report").iterdir()}
     assert {"report.html", "report.json", "results.csv"} <= made
+    (journal,) = (tmp_path / "workspace" / "results").glob("*/journal.jsonl")
+    facts = read_journal(journal).records
+    (refused,) = (fact for fact in facts if isinstance(fact, Refused))
+    assert refused.reason == "library_missing" and "libbitsandbytes.so" in refused.cause
+    (window,) = (fact for fact in facts if isinstance(fact, WindowMeasured))
+    assert "_FP16_" in window.arm
