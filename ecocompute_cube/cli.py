@@ -135,6 +135,8 @@ def _print(text: str) -> None:
 
 def _say(line: str) -> None:
     """Write to standard error; that nobody reads along must not end a measurement."""
+    if sys.stderr is None:
+        return
     try:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()

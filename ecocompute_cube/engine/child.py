@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from ecocompute_cube.device.base import PowerSource, SystemClock
 from ecocompute_cube.engine.orders import AnswerLine, Failure, OrderLine
 from ecocompute_cube.engine.worker import ArmWorker
-from ecocompute_cube.errors import ArmFailed, EcoError
+from ecocompute_cube.errors import ArmFailed, DiskFull, EcoError, output_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +110,8 @@ def _failure(error: Exception) -> Failure:
             cause=f"A library that this arm needs cannot be loaded: {first}.",
             fix="Run make setup, or install the package with its 'measure' extra.",
         )
+    if isinstance(error, OSError) and isinstance(full := output_error(error, "log"), DiskFull):
+        return _told(full)
     if isinstance(error, MemoryError):
         return Failure(
             reason="out_of_memory",

@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from pydantic import ValidationError
 
-from ecocompute_cube.engine.orders import Answer, AnswerLine, Order, OrderLine
-from ecocompute_cube.errors import ArmFailed, output_error
+from ecocompute_cube.engine.orders import Answer, AnswerLine, Failure, Order, OrderLine
+from ecocompute_cube.errors import ArmFailed, DiskFull, EcoError, output_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ class ArmLink(Protocol):
         """The process that does the arm's work."""
 
     def ask(self, order: Order) -> Answer:
-        """Send an order and wait for the fact. Raises ArmFailed."""
+        """Send an order and wait for the fact. Raises ArmFailed, or DiskFull."""
 
     def close(self, *, patient: bool) -> None:
         """End the arm, waiting for what it is doing if ``patient``; never raises."""
@@ -153,7 +153,7 @@ class _Child:
         except ValidationError:
             raise self._garbled(reply) from None
         if answer.failure is not None:
-            raise ArmFailed(answer.failure.reason, answer.failure.cause, answer.failure.fix)
+            raise _raised(answer.failure)
         if answer.fact is None:
             raise self._garbled(reply)
         return answer.fact
@@ -209,6 +209,13 @@ class _Child:
             self._process.wait(_BURIAL_S)
         _shut(self._process.stdin)
         _shut(self._process.stdout)
+
+
+def _raised(failure: Failure) -> EcoError:
+    """A full disk is no fault of the arm, and must not cost it the block."""
+    if failure.reason == DiskFull.code:
+        return DiskFull(failure.cause, failure.fix)
+    return ArmFailed(failure.reason, failure.cause, failure.fix)
 
 
 def _shut(pipe: IO[str] | None) -> None:

@@ -8,6 +8,7 @@ next run of the same command goes through.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -59,6 +60,10 @@ def _run_out(name: str) -> None:
     raise MemoryError
 
 
+def _fill(name: str) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as a print into a full log does
+
+
 def _break(name: str) -> None:
     raise RuntimeError("the library broke\nin two lines")
 
@@ -107,6 +112,7 @@ ACTIONS: dict[str, Callable[[str], None]] = {
     "die": _die,
     "leave": _leave,
     "run-out": _run_out,
+    "fill": _fill,
     "break": _break,
     "import": _import,
 }

@@ -140,12 +140,13 @@ def test_a_full_disk_behind_standard_output_is_told() -> None:
     assert process.stderr.count("\n") == 2
 
 
-def test_a_closed_standard_output_is_no_fault() -> None:
-    command = f'exec "{sys.executable}" -m {REAL} plan >&-'
+@pytest.mark.parametrize(("arguments", "status"), [("plan >&-", 0), ("nonsense >&- 2>&-", 2)])
+def test_closed_standard_streams_are_no_fault(arguments: str, status: int) -> None:
+    command = f'exec "{sys.executable}" -m {REAL} {arguments}'
     process = subprocess.run(
         ["sh", "-c", command], env=surroundings(), cwd=ROOT, capture_output=True, check=False
     )
-    assert (process.returncode, process.stderr) == (0, b"")
+    assert (process.returncode, process.stderr) == (status, b"")
 
 
 def test_a_terminal_that_knows_only_ascii_gets_a_table() -> None:

@@ -202,6 +202,21 @@ def test_a_full_disk_loses_nothing_that_was_finished(scene: Scene, size: int) ->
     assert len(list(scene.runs[0].glob("arms/*/energy.json"))) == 3
 
 
+def test_a_disk_that_is_full_for_an_arm_costs_no_arm(scene: Scene) -> None:
+    scene.plan_to("INT8.warm.fill")
+    assert_told(scene.measure(), 7, "No room left on the disk")
+    assert refusals(scene.facts()) == [] and measured(scene.facts()) == []
+    scene.call_off("INT8.warm.fill")
+    assert scene.measure().status == 0
+    assert measured(scene.facts()) == sorted(PRECISIONS)
+
+
+def test_a_run_without_time_for_a_block_says_so_and_can_be_gone_on_with(scene: Scene) -> None:
+    assert_told(scene.measure("--max_minutes", "1e-9"), 5, "No block was finished", "go on")
+    closed = scene.facts()[-1]
+    assert isinstance(closed, RunClosed) and closed.reason == "time is up"
+
+
 def test_documents_that_could_not_be_written_are_written_by_the_same_command(
     scene: Scene,
 ) -> None:
