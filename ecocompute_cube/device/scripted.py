@@ -55,6 +55,7 @@ class ScriptedBoard:
         self._start = clock.now_ns()
         self._edges: list[int] = []  #: load starts, then ends, alternating
         self._loads: list[float] = []
+        self._extra: list[float] = [0.0]  #: joules above idle before each load, and after the last
 
     def work(self, duration_s: float, power_w: float) -> None:
         """Draw ``power_w`` for ``duration_s`` seconds of scripted time."""
@@ -62,6 +63,8 @@ class ScriptedBoard:
         self._clock.sleep(duration_s)
         self._edges += [start, self._clock.now_ns()]
         self._loads.append(power_w)
+        above_w = power_w - self.behaviour.idle_w
+        self._extra.append(self._extra[-1] + above_w * seconds(self._edges[-1] - start))
 
     def power_at(self, at_ns: int) -> float:
         """The true power, in watts."""
@@ -70,12 +73,17 @@ class ScriptedBoard:
 
     def true_energy_j(self, start_ns: int, end_ns: int) -> float:
         """The true energy between two moments, in joules."""
-        extra = 0.0
-        for number, load in enumerate(self._loads):
-            from_ns = max(start_ns, self._edges[2 * number])
-            to_ns = min(end_ns, self._edges[2 * number + 1])
-            extra += max(0.0, seconds(to_ns - from_ns)) * (load - self.behaviour.idle_w)
-        return self.behaviour.idle_w * seconds(end_ns - start_ns) + extra
+        idle_j = self.behaviour.idle_w * seconds(end_ns - start_ns)
+        return idle_j + self._extra_j(end_ns) - self._extra_j(start_ns)
+
+    def _extra_j(self, until_ns: int) -> float:
+        """Energy above idle from the beginning until a moment."""
+        place = bisect.bisect_right(self._edges, until_ns)
+        whole = self._extra[place // 2]
+        if place % 2 == 0:
+            return whole
+        above_w = self._loads[place // 2] - self.behaviour.idle_w
+        return whole + above_w * seconds(until_ns - self._edges[place - 1])
 
     def energy_mj(self) -> int | Absent:
         """The counter: true energy at the last tick, in whole millijoules."""

@@ -249,5 +249,5 @@ def test_no_process_of_a_run_is_left_behind(scene: Scene) -> None:
             with contextlib.suppress(OSError):
                 seen |= {int(pid) for pid in children.read_text().split()}
             time.sleep(0.01)
-    assert len(seen) == 3
+    assert len(seen) >= len(PRECISIONS)
     assert not any(map(alive, seen))
