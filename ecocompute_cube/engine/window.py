@@ -14,6 +14,7 @@ of a counter that lags by a tick.
 from __future__ import annotations
 
 import gc
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,7 +23,7 @@ from ecocompute_cube.model.journal import CounterBracket, CounterReading, Span, 
 from ecocompute_cube.units import nanoseconds, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ecocompute_cube.device.base import Clock, PowerSource
 
@@ -75,27 +76,31 @@ def measure(
     delay_s: float,
 ) -> Window:
     """Do ``work`` between readings. Without a counter the work is done all the same."""
-    sync()
-    previous = wait_for_tick(source, clock)
-    opening = wait_for_tick(source, clock, previous) if present(previous) else previous
-    clock.sleep(delay_s)
-    span = _undisturbed(clock, sync, work)
-    closing = read_counter(source, clock)
-    # Since the closing reading itself: a tick during that call must not be passed over.
-    following = wait_for_tick(source, clock, closing) if present(closing) else closing
-    last = wait_for_tick(source, clock, following) if present(following) else following
-    return Window(_bracket(previous, opening, closing, following, last), span)
-
-
-def _undisturbed(clock: Clock, sync: Callable[[], None], work: Callable[[], None]) -> Span:
-    collecting = gc.isenabled()
-    gc.collect()
-    gc.disable()  # a collection inside the window would be in the result
-    try:
+    with _no_collection():
+        sync()
+        previous = wait_for_tick(source, clock)
+        opening = wait_for_tick(source, clock, previous) if present(previous) else previous
+        clock.sleep(delay_s)
         start = clock.now_ns()
         work()
         sync()
-        return Span(start_ns=start, end_ns=clock.now_ns())
+        end = clock.now_ns()
+        closing = read_counter(source, clock)
+        # Since the closing reading itself: a tick during that call must not be passed over.
+        following = wait_for_tick(source, clock, closing) if present(closing) else closing
+        last = wait_for_tick(source, clock, following) if present(following) else following
+    counter = _bracket(previous, opening, closing, following, last)
+    return Window(counter, Span(start_ns=start, end_ns=end))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collect garbage first (it takes a few tenths of a second), then not at all."""
+    collecting = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
     finally:
         if collecting:
             gc.enable()

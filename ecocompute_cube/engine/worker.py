@@ -140,7 +140,8 @@ class ArmWorker:
 
     def _measure(self, order: Measure, load: Load, session: Session) -> WindowMeasured:
         outputs: list[object] = []
-        work = self._work(load, session, outputs)
+        ends: list[int] = []
+        work = self._work(load, session, outputs, ends)
         before = self._telemetry(order.own_processes)
         pace = self._pace(self._clock)
         if self._source is None:
@@ -161,6 +162,7 @@ class ArmWorker:
             delay_ns=nanoseconds(order.delay_s),
             work=span,
             iterations=len(outputs),
+            iteration_ends_ns=tuple(ends),
             ledger=ledger.rows,
             output_sha256=ledger.output_sha256,
             host_spin_s=(pace, pace_after),
@@ -174,26 +176,37 @@ class ArmWorker:
         session.sync()
         return Span(start_ns=start, end_ns=self._clock.now_ns())
 
-    def _work(self, load: Load, session: Session, outputs: list[object]) -> Callable[[], None]:
+    def _work(
+        self, load: Load, session: Session, outputs: list[object], ends: list[int]
+    ) -> Callable[[], None]:
         tokens = load.arm.workload.output_tokens
         protocol = load.protocol
         count = protocol.iterations or PROTOCOL_ITERATIONS
         if protocol.iterations is None and protocol.mode is Mode.PRECISE:
-            return self._until(session, tokens, protocol.window_s, outputs)
+            return self._until(session, tokens, protocol.window_s, outputs, ends)
 
         def work() -> None:
             for iteration in range(count):
                 outputs.append(session.generate(iteration, tokens))
+                ends.append(self._clock.now_ns())
 
         return work
 
     def _until(
-        self, session: Session, tokens: int, window_s: float, outputs: list[object]
+        self,
+        session: Session,
+        tokens: int,
+        window_s: float,
+        outputs: list[object],
+        ends: list[int],
     ) -> Callable[[], None]:
         def work() -> None:
-            end = self._clock.now_ns() + nanoseconds(window_s)
-            while self._clock.now_ns() < end and len(outputs) < _LONGEST_PRECISE:
+            now = self._clock.now_ns()
+            enough = now + nanoseconds(window_s)
+            while now < enough and len(outputs) < _LONGEST_PRECISE:
                 outputs.append(session.generate(len(outputs), tokens))
+                now = self._clock.now_ns()
+                ends.append(now)
 
         return work
 

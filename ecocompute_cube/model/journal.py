@@ -248,6 +248,9 @@ class WindowMeasured(Record):
     delay_ns: Ns  #: random, below one tick, between the opening tick and the work
     work: Span
     iterations: int = Field(ge=1)
+    iteration_ends_ns: tuple[
+        Ns, ...
+    ] = ()  #: when the host had each generation; early versions: none
     ledger: tuple[LedgerRow, ...]
     output_sha256: Sha256  #: of all output ids, in order
     host_spin_s: tuple[float, float] | Absent = Absent(reason="not recorded by early versions")
