@@ -24,6 +24,9 @@ class Scores(NamedTuple):
 
     nll: tuple[float, ...]
     scored_tokens: tuple[int, ...]
+    window_tokens: (
+        int  #: tokens a window holds, at most: what was asked for, or the model's context
+    )
 
 
 class Session(Protocol):

@@ -33,23 +33,29 @@ class FakeBackend:
 
     def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
         """A session, or the failure scripted for this precision."""
-        del manifest, folder
+        del folder
         if arm.precision in self._failures:
             raise self._failures[arm.precision]
         token_s, power_w = self._costs[arm.precision]
-        return FakeSession(arm, self._work, token_s, power_w)
+        return FakeSession(arm, self._work, token_s, power_w, manifest.max_context)
 
 
 class FakeSession:
     """Pretends to decode."""
 
     def __init__(
-        self, arm: Arm, work: Callable[[float, float], None], token_s: float, power_w: float
+        self,
+        arm: Arm,
+        work: Callable[[float, float], None],
+        token_s: float,
+        power_w: float,
+        max_context: int | None = None,
     ) -> None:
         self._arm = arm
         self._work = work
         self._token_s = token_s
         self._power_w = power_w
+        self._max_context = max_context
 
     def certificate(self) -> Certificate:
         """As named: there is nothing to be wrong about."""
@@ -93,8 +99,9 @@ class FakeSession:
 
     def score(self, text: str, window_tokens: int, max_windows: int | None) -> Scores:
         """Two nats a byte."""
-        count = min(len(text), window_tokens * (max_windows or 1)) - 1
-        return Scores((2.0 * count,), (count,))
+        size = min(window_tokens, self._max_context or window_tokens)
+        count = min(len(text), size * (max_windows or 1)) - 1
+        return Scores((2.0 * count,), (count,), size)
 
     def close(self) -> None:
         """Nothing to free."""

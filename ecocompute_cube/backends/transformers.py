@@ -178,7 +178,7 @@ class TransformersSession:
         starts = [at for at in range(0, len(ids), size) if len(ids) - at > 1][:max_windows]
         with _arm_errors("score"):
             windows = [self._window_nll(ids[at : at + size]) for at in starts]
-        return Scores(tuple(nll for nll, _ in windows), tuple(count for _, count in windows))
+        return Scores(tuple(nll for nll, _ in windows), tuple(count for _, count in windows), size)
 
     def _window_nll(self, ids: list[int]) -> tuple[float, int]:
         tokens = torch.tensor([ids], device=self._device)

@@ -223,7 +223,7 @@ class ArmWorker:
             text=order.name,
             text_bytes=len(data),
             text_sha256=sha256_hex(data),
-            window_tokens=order.window_tokens,
+            window_tokens=scores.window_tokens,
             nll=scores.nll,
             scored_tokens=scores.scored_tokens,
         )

@@ -185,7 +185,10 @@ def test_scores_are_those_of_a_plain_forward_pass(tiny: Path, load: Load) -> Non
 
 def test_a_window_of_the_text_is_never_longer_than_the_context(tiny: Path, load: Load) -> None:
     session = load(tiny)
-    assert set(session.score(TEXT, 100_000, 3).scored_tokens) == {CONTEXT - 1}
+    scores = session.score(TEXT, 100_000, 3)
+    assert set(scores.scored_tokens) == {CONTEXT - 1}
+    assert scores.window_tokens == CONTEXT
+    assert session.score(TEXT, 64, 1).window_tokens == 64
 
 
 def test_a_text_of_one_token_has_no_scores(tiny: Path, load: Load) -> None:
