@@ -289,7 +289,7 @@ class TraceStored(Record):
     session: Count
     group: Count
     block: Count
-    file: str  #: relative to the journal
+    file: str = Field(pattern=r"^traces/[^/]+\.csv\.gz$")  #: relative to the journal
     sha256: Sha256
     source: PowerKind
     samples: Count

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from ecocompute_cube.analysis.traces import Trace, integrate, parse_trace, rate_hz, read_trace
 from ecocompute_cube.model.base import Absent, present, sha256_hex
@@ -148,13 +150,13 @@ def test_time_that_runs_backwards_spoils_the_trace() -> None:
         parse_trace(f"{HEADER}2,100,,,\n1,100,,,\n")
 
 
-def stored(packed: bytes) -> TraceStored:
+def stored(packed: bytes, file: str = "traces/a.csv.gz") -> TraceStored:
     return TraceStored(
         arm="a",
         session=0,
         group=0,
         block=0,
-        file="a.csv.gz",
+        file=file,
         sha256=sha256_hex(packed),
         source=PowerKind.INSTANT,
         samples=2,
@@ -168,8 +170,13 @@ def stored(packed: bytes) -> TraceStored:
 GOOD = gzip.compress(f"{HEADER}1,100,,,\n2,100,,,\n".encode(), mtime=0)
 
 
+def put(folder: Path, packed: bytes) -> None:
+    (folder / "traces").mkdir()
+    (folder / "traces" / "a.csv.gz").write_bytes(packed)
+
+
 def test_a_trace_file_is_read_back(tmp_path: Path) -> None:
-    (tmp_path / "a.csv.gz").write_bytes(GOOD)
+    put(tmp_path, GOOD)
     assert read_trace(tmp_path, stored(GOOD)) == Trace((1, 2), (100.0, 100.0), ())
 
 
@@ -179,7 +186,7 @@ def test_a_missing_trace_is_a_reason_without_a_path(tmp_path: Path) -> None:
 
 
 def test_another_file_in_its_place_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.csv.gz").write_bytes(GOOD + b"\0")
+    put(tmp_path, GOOD + b"\0")
     assert "sha256 differs" in reason(read_trace(tmp_path, stored(GOOD)))
 
 
@@ -196,9 +203,54 @@ def test_another_file_in_its_place_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_trace_is_a_reason_and_never_a_number(tmp_path: Path, packed: bytes) -> None:
-    (tmp_path / "a.csv.gz").write_bytes(packed)
+    put(tmp_path, packed)
     found = read_trace(tmp_path, stored(packed))
     if isinstance(found, Trace):
         assert found == Trace((), (), ())  # an empty file holds no sample: nothing is covered
     else:
         assert "damaged" in found.reason
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "a.csv.gz",
+        "/etc/a.csv.gz",
+        "../a.csv.gz",
+        "traces/../../a.csv.gz",
+        "traces/",
+        "traces/.csv.gz",
+        "traces/a.csv",
+        "traces/a.csv.gz\n",
+    ],
+)
+def test_a_journal_names_traces_of_its_own_folder_only(file: str) -> None:
+    with pytest.raises(ValidationError, match="pattern"):
+        stored(GOOD, file)
+
+
+MIB = 2**20
+
+
+def test_a_small_file_that_holds_more_than_64_mib_is_not_expanded(tmp_path: Path) -> None:
+    packed = gzip.compress(bytes(64 * MIB)) * 8
+    assert len(packed) < MIB
+    put(tmp_path, packed)
+    tracemalloc.start()
+    try:
+        why = reason(read_trace(tmp_path, stored(packed)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert why == "the trace file holds more than 64 MiB of text"
+    assert peak < 200 * MIB
+
+
+def test_64_mib_are_still_read(tmp_path: Path) -> None:
+    packed = gzip.compress(HEADER.encode().rjust(64 * MIB))
+    put(tmp_path, packed)
+    assert read_trace(tmp_path, stored(packed)) == Trace((), (), ())
+
+
+def test_a_name_that_no_file_can_have_is_a_reason(tmp_path: Path) -> None:
+    assert "cannot be read" in reason(read_trace(tmp_path, stored(GOOD, "traces/\0.csv.gz")))
