@@ -79,19 +79,9 @@ def hashed(folder: Path, progress: Progress) -> tuple[ModelFile, ...]:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Put the manifest into its folder, whole or not at all.
 
-    Raises OutputError, or OSError when the folder itself cannot be forced to disk.
+    Raises OutputError.
     """
     write_whole(folder / MANIFEST, (manifest.model_dump_json(indent=2) + "\n").encode())
-    sync_folder(folder)
-
-
-def sync_folder(folder: Path) -> None:
-    """Force a folder's entries to disk, so that a rename survives a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def sha256_of(path: Path, progress: Progress) -> str:

@@ -21,7 +21,6 @@ from ecocompute_cube.download.folder import (
     MANIFEST,
     hashed,
     model_folder,
-    sync_folder,
     verify,
     write_manifest,
 )
@@ -40,6 +39,7 @@ from ecocompute_cube.errors import (
     output_error,
 )
 from ecocompute_cube.model.architectures import ARCHITECTURES, Architecture
+from ecocompute_cube.model.files import sync_folder
 from ecocompute_cube.model.manifest import FORMAT, Manifest
 from ecocompute_cube.model.plan import EMBEDDED, RANDOM_PREFIX, Plan
 from ecocompute_cube.units import gib

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.engine.progress import finished, progress
 from ecocompute_cube.errors import DiskFull, JournalBroken, OutputBusy, OutputError, output_error
+from ecocompute_cube.model.files import sync_folder
 from ecocompute_cube.model.journal import RunOpened
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, read_journal
 from ecocompute_cube.model.plan import slug
@@ -105,6 +106,7 @@ def new_run(output: Path, name: str, utc: str) -> Path:
         folder = output / f"{stamp}Z-{slug(name)}{suffix}"
         try:
             folder.mkdir()
+            sync_folder(output)
         except FileExistsError:
             continue
         except OSError as error:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from ecocompute_cube.errors import JournalBroken, PlanError, output_error
 from ecocompute_cube.model.base import canonical_json, sha256_hex
-from ecocompute_cube.model.files import write_whole
+from ecocompute_cube.model.files import sync_folder, write_whole
 from ecocompute_cube.model.journal import GENESIS, Fact, Line
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class JournalWriter:
         try:
             self._file = path.open("ab" if seq else "xb", buffering=0)
             self._size = os.fstat(self._file.fileno()).st_size
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         except OSError as error:
             raise output_error(error, f"open {path.name}") from error
 
@@ -189,11 +189,3 @@ def _unused(path: Path, lines: int) -> Path:
     """A name for a torn end that no earlier one has taken."""
     names = (f"{path.stem}.torn-{lines}{f'-{n}' if n else ''}" for n in itertools.count())
     return next(aside for name in names if not (aside := path.with_name(name)).exists())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

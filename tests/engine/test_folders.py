@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,20 @@ def test_a_run_folder_is_named_by_time_and_plan_and_never_taken_twice(tmp_path: 
     assert first.name == "20260102T030405Z-my-plan-..-x"
     assert second.name == f"{first.name}-1"
     assert first.parent == second.parent == tmp_path
+
+
+def test_the_name_of_a_new_run_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = []
+
+    def look(descriptor: int) -> None:
+        assert os.path.samestat(os.fstat(descriptor), tmp_path.stat())
+        synced.append([p.name for p in tmp_path.iterdir()])
+
+    monkeypatch.setattr(os, "fsync", look)
+    made = new_run(tmp_path, "p", UTC)
+    assert synced == [[made.name]]
 
 
 def test_a_hundred_runs_of_one_second_are_too_many(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -13,7 +14,7 @@ from typing import cast
 import pytest
 
 from ecocompute_cube.errors import DiskFull, OutputError
-from ecocompute_cube.model.files import write_whole
+from ecocompute_cube.model.files import sync_folder, write_whole
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -24,6 +25,51 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
     assert path.stat().st_ino != before  # a reader of the old one keeps the old one
     assert [p.name for p in tmp_path.iterdir()] == ["report.json"]
+
+
+def synced(monkeypatch: pytest.MonkeyPatch, path: Path) -> list[tuple[bool, bytes | None]]:
+    """Whether a folder is forced to disk, and what stands at ``path`` then, once a call."""
+    calls = []
+
+    def look(descriptor: int) -> None:
+        folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        if folder:
+            assert os.path.samestat(os.fstat(descriptor), path.parent.stat())
+        calls.append((folder, path.read_bytes() if path.exists() else None))
+
+    monkeypatch.setattr(os, "fsync", look)
+    return calls
+
+
+def test_the_file_is_on_the_disk_before_its_name_and_its_name_before_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "report.json"
+    calls = synced(monkeypatch, path)
+    write_whole(path, b"new")
+    assert calls == [(False, None), (True, b"new")]
+
+
+def test_a_folder_that_cannot_be_forced_to_disk_is_an_output_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OutputError, match=r"write report\.json"):
+        write_whole(tmp_path / "report.json", b"new")
+    assert (tmp_path / "report.json").read_bytes() == b"new"  # whole, and no other file
+    assert [p.name for p in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_a_folder_is_let_go_of_after_it_was_forced_to_disk(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    sync_folder(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        sync_folder(tmp_path / "nowhere")
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
