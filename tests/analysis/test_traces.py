@@ -247,7 +247,7 @@ def test_a_small_file_that_holds_more_than_64_mib_is_not_expanded(tmp_path: Path
 
 
 def test_64_mib_are_still_read(tmp_path: Path) -> None:
-    packed = gzip.compress(HEADER.encode().rjust(64 * MIB))
+    packed = gzip.compress(HEADER.encode().ljust(64 * MIB))
     put(tmp_path, packed)
     assert read_trace(tmp_path, stored(packed)) == Trace((), (), ())
 
