@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 
@@ -14,23 +14,26 @@ from ecocompute_cube.model.plan import Precision
 if TYPE_CHECKING:
     from torch import nn
 
-_DTYPE_NAMES = {torch.float16: "FP16", torch.bfloat16: "BF16", torch.float32: "FP32"}
+_MATRIX: Final = 2  # dimensions; biases, norms and scales have one
+_DTYPE_NAMES: Final = {torch.float16: "FP16", torch.bfloat16: "BF16", torch.float32: "FP32"}
+
+
+class _Weight(NamedTuple):
+    """One parameter that inputs are multiplied with, and the module that holds it."""
+
+    holder: nn.Module
+    parameter: nn.Parameter
 
 
 def certificate_of(
     model: nn.Module, precision: Precision, allocated: MaybeInt, kernels: str
 ) -> Certificate:
-    """What ``model`` holds. The output head counts apart: libraries leave it unquantized."""
-    head = model.get_output_embeddings()  # type: ignore[operator]  # transformers' PreTrainedModel
-    linear = {
-        name: module
-        for name, module in model.named_modules()
-        if isinstance(module, torch.nn.Linear) and module is not head
-    }
+    """What ``model`` holds. Embeddings and head count apart: libraries leave them unquantized."""
+    weights = _weights(model)
     formats = Counter[str]()
-    for module in linear.values():
-        formats[_format(module)] += module.in_features * module.out_features
-    inside = {id(module.weight) for module in linear.values()}
+    for weight in weights:
+        formats[_format(weight)] += _elements(weight)
+    inside = {id(weight.parameter) for weight in weights}
     rest = Counter[str]()
     for parameter in model.parameters():
         if id(parameter) not in inside:
@@ -40,8 +43,8 @@ def certificate_of(
         linear_weights=dict(sorted(formats.items())),
         share_as_named=formats[precision] / total if total else 0.0,
         other_weights=dict(sorted(rest.items())),
-        compute_dtype=_agreed({_compute_dtype(module) for module in linear.values()}),
-        settings=_settings(next(iter(linear.values()))) if linear else {},
+        compute_dtype=_agreed({_compute_dtype(weight) for weight in weights}),
+        settings=_settings(weights),
         weight_bytes=sum(t.numel() * t.element_size() for t in _tensors(model)),
         devices=tuple(sorted({_device(tensor) for tensor in _tensors(model)})),
         allocated_bytes=allocated,
@@ -50,37 +53,82 @@ def certificate_of(
     )
 
 
-def _format(module: nn.Linear) -> str:
-    kind = type(module).__name__
+def _weights(model: nn.Module) -> list[_Weight]:
+    """Every matrix or stack of matrices, whatever its module: Linear, Conv1D, experts, routers."""
+    apart = {id(parameter) for module in _apart(model) for parameter in module.parameters()}
+    held = {
+        id(parameter): _Weight(module, parameter)
+        for module in model.modules()
+        for parameter in module.parameters(recurse=False)
+        if parameter.ndim >= _MATRIX and id(parameter) not in apart
+    }
+    return list(held.values())
+
+
+def _apart(model: nn.Module) -> list[nn.Module]:
+    embeddings = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
+    return [*embeddings, *_heads(model)]
+
+
+def _heads(model: nn.Module) -> list[nn.Module]:
+    """The output head; of a model that names none, the linear layer that ends in the vocabulary."""
+    named: Any = getattr(model, "get_output_embeddings", lambda: None)()
+    if named is not None:
+        return [named]
+    vocabulary = getattr(getattr(model, "config", None), "vocab_size", None)
+    return [
+        module
+        for module in model.modules()
+        if isinstance(module, torch.nn.Linear) and module.out_features == vocabulary
+    ]
+
+
+def _kind(weight: _Weight) -> str:
+    """Name of the class of a linear module whose weight this is; else none, and dtypes tell."""
+    module = weight.holder
+    linear = isinstance(module, torch.nn.Linear) and weight.parameter is module.weight
+    return type(module).__name__ if linear else ""
+
+
+def _elements(weight: _Weight) -> int:
+    if not _kind(weight):
+        return weight.parameter.numel()
+    linear: Any = weight.holder  # by its shape: bitsandbytes packs two 4-bit elements into one
+    return int(linear.in_features * linear.out_features)
+
+
+def _format(weight: _Weight) -> str:
+    kind, parameter = _kind(weight), weight.parameter
     if kind == "Linear4bit":
-        quantized: Any = module.weight  # bitsandbytes' Params4bit
+        quantized: Any = parameter  # bitsandbytes' Params4bit
         return str(quantized.quant_type).upper()
+    if kind == "Linear8bitLt" and parameter.dtype == torch.int8:
+        return "INT8"
+    return _dtype_name(parameter.dtype)
+
+
+def _compute_dtype(weight: _Weight) -> str:
+    kind = _kind(weight)
+    if kind == "Linear4bit":
+        return str(weight.holder.compute_dtype).removeprefix("torch.")
     if kind == "Linear8bitLt":
-        return "INT8" if module.weight.dtype == torch.int8 else _dtype_name(module.weight.dtype)
-    return _dtype_name(module.weight.dtype)
-
-
-def _compute_dtype(module: nn.Linear) -> str:
-    if type(module).__name__ == "Linear4bit":
-        return str(module.compute_dtype).removeprefix("torch.")
-    if type(module).__name__ == "Linear8bitLt":
         return "float16"  # bitsandbytes casts INT8 inputs to FP16 (0.50, MatMul8bitLt)
-    return str(module.weight.dtype).removeprefix("torch.")
+    return str(weight.parameter.dtype).removeprefix("torch.")
 
 
-def _settings(module: nn.Linear) -> dict[str, str]:
-    """Quantizer settings read from one loaded module, not from what was asked for."""
-    if type(module).__name__ == "Linear4bit":
-        quantized: Any = module.weight  # bitsandbytes' Params4bit
-        state: Any = quantized.quant_state
-        return {
-            "quant_type": str(state.quant_type),
-            "blocksize": str(state.blocksize),
-            "double_quant": str(bool(state.nested)).lower(),
-        }
-    if type(module).__name__ == "Linear8bitLt":
-        state = module.state  # bitsandbytes' MatmulLtState
-        return {"outlier_threshold": str(state.threshold)}
+def _settings(weights: list[_Weight]) -> dict[str, str]:
+    """Quantizer settings read from the first quantized module, not from what was asked for."""
+    for weight in weights:
+        holder: Any = weight.holder
+        if _kind(weight) == "Linear4bit":
+            state = holder.weight.quant_state
+            return {
+                "quant_type": str(state.quant_type),
+                "blocksize": str(state.blocksize),
+                "double_quant": str(bool(state.nested)).lower(),
+            }
+        if _kind(weight) == "Linear8bitLt":
+            return {"outlier_threshold": str(holder.state.threshold)}
     return {}
 
 

@@ -149,8 +149,10 @@ class LedgerRow(Record):
 class Certificate(Record):
     """What is really loaded under an arm's name."""
 
-    linear_weights: dict[str, int]  #: elements of linear weights by format; "FP16", "NF4", "INT8"
-    share_as_named: float = Field(ge=0, le=1)  #: of those in quantizable layers
+    #: elements by format ("FP16", "NF4", "INT8") of every parameter with two or more dimensions,
+    #: experts and routers too; embeddings and the output head are apart
+    linear_weights: dict[str, int]
+    share_as_named: float = Field(ge=0, le=1)  #: of linear_weights, in the arm's precision
     other_weights: dict[str, int]  #: elements of all other parameters by dtype
     compute_dtype: str
     settings: dict[str, str]  #: quantizer settings as found on the loaded modules
