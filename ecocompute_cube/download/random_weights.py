@@ -1,12 +1,19 @@
-"""FP16 weights drawn from a seed: for energy where no weights can be had."""
+"""FP16 weights drawn from a seed: for energy where no weights can be had.
+
+They come without a tokenizer, but with the end token of the model whose shape they have. Arms run
+to their full length all the same: the end token is masked until then, as it is in a real model, and
+masking it is part of every step that ``generate()`` takes.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ecocompute_cube.download.checkpoint import CONFIG
 from ecocompute_cube.download.progress import Say, size
 from ecocompute_cube.download.source import Identity, require_libraries
 from ecocompute_cube.download.writing import (
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 
 SEED: Final = 0  # the same for every plan: one architecture, one set of weights
 _BYTES_PER_FP16: Final = 2
+_TOKENS: Final = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
 @dataclass(frozen=True)
@@ -61,10 +69,13 @@ class RandomWeights:
         return self._bytes()
 
     def contradicts(self, manifest: Manifest, folder: Path, say: Say) -> str | None:
-        """Whether the folder is of another shape or seed."""
-        if (manifest.parameters, manifest.seed) == (self.architecture.parameters, SEED):
-            return None
-        return "it is of another shape or seed"
+        """Whether the folder is of another shape or seed, or has other tokens."""
+        if (manifest.parameters, manifest.seed) != (self.architecture.parameters, SEED):
+            return "it is of another shape or seed"
+        told = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        if any(told.get(key) != value for key, value in self._tokens().items()):
+            return "it has other first and end tokens"
+        return None
 
     def build(self, folder: Path, say: Say) -> Identity:
         """Draw and save one shard after the other, so that one shard is all that memory holds.
@@ -110,12 +121,13 @@ class RandomWeights:
     def _config(self) -> PretrainedConfig:
         from transformers import AutoConfig
 
-        no_tokens = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-        shape = dict(self.architecture.shape)
-        config: PretrainedConfig = AutoConfig.for_model(
-            self.architecture.model_type, **shape, **no_tokens
-        )
+        shape = {**self.architecture.shape, **self._tokens()}
+        config: PretrainedConfig = AutoConfig.for_model(self.architecture.model_type, **shape)
         return config
+
+    def _tokens(self) -> dict[str, int | float | bool | None]:
+        """What the architecture names, and nothing else: classes have defaults of their own."""
+        return {key: self.architecture.shape.get(key) for key in _TOKENS}
 
     def _check(self, found: int) -> None:
         if found != self.architecture.parameters:

@@ -1,7 +1,9 @@
 """Architectures whose weights can be drawn from a seed: shapes as their makers publish them.
 
 Each entry holds the keyword arguments of the ``transformers`` configuration class of its
-``model_type``. Numbers are those of the public ``config.json`` of the named checkpoint.
+``model_type``. Numbers are those of the public ``config.json`` of the named checkpoint. So are the
+ids of the first and the end token: ``generate()`` does more for each token of a model that has an
+end token, and decoding that waits for the host would not be that of the real model without it.
 """
 
 from __future__ import annotations
@@ -22,14 +24,23 @@ class Architecture(NamedTuple):
 
 
 def _qwen2(like: str, parameters: int, **shape: int | float | bool) -> Architecture:
-    common = {"rms_norm_eps": 1e-6, "rope_theta": 1_000_000.0, "max_position_embeddings": 32_768}
+    common = {
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 1_000_000.0,
+        "max_position_embeddings": 32_768,
+        "bos_token_id": 151_643,  # <|endoftext|>, as in all base models of Qwen2 and Qwen2.5
+        "eos_token_id": 151_643,
+    }
     return Architecture(like, "qwen2", parameters, MappingProxyType({**common, **shape}))
 
 
 def _llama(like: str, parameters: int, **shape: int | float | bool) -> Architecture:
-    return Architecture(
-        like, "llama", parameters, MappingProxyType({"rms_norm_eps": 1e-5, **shape})
-    )
+    common = {
+        "rms_norm_eps": 1e-5,
+        "bos_token_id": 1,
+        "eos_token_id": 2,  # </s> of TinyLlama, <|im_end|> of SmolLM2 Instruct
+    }
+    return Architecture(like, "llama", parameters, MappingProxyType({**common, **shape}))
 
 
 ARCHITECTURES: Final = MappingProxyType(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
@@ -25,11 +26,14 @@ SHAPE = MappingProxyType(
         "vocab_size": 300,
         "max_position_embeddings": 128,
         "tie_word_embeddings": True,
+        "bos_token_id": 298,
+        "eos_token_id": 299,
     }
 )
 #: Embedding; per layer: q, k, v with biases, o, three of the MLP, two norms; the last norm.
 PARAMETERS = 300 * 32 + 2 * (32 * 33 + 2 * 16 * 33 + 32 * 32 + 3 * 32 * 48 + 2 * 32) + 32
 TINY = Architecture("test/tiny", "qwen2", PARAMETERS, SHAPE)
+END = "eos_token_id"
 ORIGINS = Origins(architectures={"qwen2-0.5b": TINY})
 
 
@@ -66,7 +70,7 @@ def test_shards_hold_the_same_weights_as_one_file(tmp_path: Path, lines: list[st
     assert all(torch.equal(one[name], many[name]) for name in one)
 
 
-def test_the_built_model_is_initialised_and_never_stops_early(
+def test_the_built_model_is_initialised_and_decodes(
     plan_of: PlanOf, models: Path, lines: list[str]
 ) -> None:
     import torch
@@ -82,9 +86,44 @@ def test_the_built_model_is_initialised_and_never_stops_early(
     assert layer.mlp.gate_proj.weight.float().std().item() == pytest.approx(0.02, rel=0.1)
     assert layer.self_attn.q_proj.bias.abs().max() == 0
     assert torch.all(model.model.norm.weight == 1)
-    assert model.generation_config.eos_token_id is None
     prompt = torch.arange(4)[None]
-    assert model.generate(prompt, max_new_tokens=60, do_sample=False).shape == (1, 64)
+    output = model.generate(prompt, min_new_tokens=60, max_new_tokens=60, do_sample=False)
+    assert output.shape == (1, 64)
+
+
+def test_the_end_token_is_that_of_the_model_in_both_files_and_there_is_no_tokenizer(
+    plan_of: PlanOf, models: Path, lines: list[str]
+) -> None:
+    (manifest,) = download(plan_of("random:qwen2-0.5b"), models, lines.append, ORIGINS)
+    folder = models / "random-qwen2-0.5b"
+    for file in ("config.json", "generation_config.json"):
+        told = json.loads((folder / file).read_text())
+        assert (told["bos_token_id"], told["eos_token_id"]) == (298, 299)
+    assert not manifest.tokenizer
+    assert not list(folder.glob("*token*"))
+
+
+def test_a_folder_with_another_end_token_is_built_again(
+    plan_of: PlanOf, models: Path, lines: list[str]
+) -> None:
+    plan = plan_of("random:qwen2-0.5b")
+    shape = {key: value for key, value in SHAPE.items() if key not in ("bos_token_id", END)}
+    endless = Origins(architectures={"qwen2-0.5b": TINY._replace(shape=MappingProxyType(shape))})
+    download(plan, models, lines.append, endless)
+    config = models / "random-qwen2-0.5b" / "config.json"
+    assert json.loads(config.read_text())[END] is None
+    lines.clear()
+    download(plan, models, lines.append, ORIGINS)
+    assert "Building it again" in "".join(lines)
+    assert json.loads(config.read_text())[END] == 299
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_listed_model_has_the_end_token_of_the_model_that_it_is_like(name: str) -> None:
+    shape = ARCHITECTURES[name].shape
+    ends = {"qwen2": (151_643, 151_643), "llama": (1, 2)}
+    found = (shape["bos_token_id"], shape["eos_token_id"])
+    assert found == ends[ARCHITECTURES[name].model_type]
 
 
 def test_a_damaged_folder_is_built_again(plan_of: PlanOf, models: Path, lines: list[str]) -> None:
