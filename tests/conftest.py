@@ -1,9 +1,14 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 
 import pytest
+
+#: For every process that a test starts: under a limit of file size, as the tests of a full disk
+#: set one, Python writes half a .pyc and fails on it ever after.
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 
 @pytest.fixture(autouse=True, scope="module")

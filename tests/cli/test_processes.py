@@ -15,7 +15,7 @@ import pytest
 
 from ecocompute_cube.model.journal import BlockClosed, Fact, Refused, RunClosed, WindowMeasured
 
-from .rig import Scene, alive, assert_told, until
+from .rig import STAGED, Scene, alive, assert_told, ecocompute, until
 
 PRECISIONS = ("FP16", "NF4", "INT8")
 
@@ -200,6 +200,12 @@ def test_a_full_disk_loses_nothing_that_was_finished(scene: Scene, size: int) ->
     assert ("going on with run" in again.err) == (size > 200)
     assert measured(scene.facts()) == sorted(PRECISIONS)
     assert len(list(scene.runs[0].glob("arms/*/energy.json"))) == 3
+
+
+def test_no_process_leaves_bytecode_that_a_full_disk_could_cut(tmp_path: Path) -> None:
+    ended = ecocompute("--help", module=STAGED, environment={"PYTHONPYCACHEPREFIX": str(tmp_path)})
+    assert ended.status == 0, ended.err
+    assert list(tmp_path.rglob("*.pyc")) == []
 
 
 def test_a_disk_that_is_full_for_an_arm_costs_no_arm(scene: Scene) -> None:
