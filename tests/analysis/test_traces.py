@@ -249,7 +249,7 @@ def test_a_small_file_that_holds_more_than_64_mib_is_not_expanded(tmp_path: Path
 def test_64_mib_are_still_read(tmp_path: Path) -> None:
     packed = gzip.compress(HEADER.encode().ljust(64 * MIB))
     put(tmp_path, packed)
-    assert read_trace(tmp_path, stored(packed)) == Trace((), (), ())
+    assert "too few" in reason(read_trace(tmp_path, stored(packed)))  # the cells of line 2
 
 
 def test_a_name_that_no_file_can_have_is_a_reason(tmp_path: Path) -> None:
