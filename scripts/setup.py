@@ -51,6 +51,11 @@ PIP_FAILED = (
     "pip did not install {} (its own words are above); when that is put right, run make again: "
     "what is done already is not done twice."
 )
+NETWORK_FAILED = re.compile(
+    r"timed out|TimeoutError|ConnectionError|ProtocolError|ProxyError|SSLError|IncompleteRead|"
+    r"Max retries exceeded|[Cc]onnection (?:broken|reset|refused|aborted)|name resolution|"
+    r"Failed to connect|HTTP error 5"
+)
 PIP_FOREIGN = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")  # would install somewhere else
 
 
@@ -321,13 +326,23 @@ def install_torch(request: Request, mode: str) -> None:
 
 
 def finds_cpu_torch(request: Request) -> bool:
-    """Ask pip; "no such version" is an answer, and anything else is the user's to see."""
-    dry_run = ["--quiet", "--dry-run", *pinned(request, "torch-cpu")]
+    """Ask pip. Only a network that fails is no answer; all else means that it cannot be had here.
+
+    A constraint of the user's makes "no such version" a conflict, in words that change with pip.
+    """
+    dry_run = ["--dry-run", "--progress-bar=off", *pinned(request, "torch-cpu")]
     asked = run_quietly(*pip_command(request), *dry_run, environment=pip_environment())
-    if asked.returncode != 0 and "No matching distribution" not in asked.stdout:
+    if asked.returncode == 0:
+        return True
+    if "No matching distribution" in asked.stdout:
+        return False
+    said = [line for line in asked.stdout.splitlines() if not line.startswith("WARNING: ")]
+    if any(NETWORK_FAILED.search(line) for line in said):
         print(asked.stdout, file=sys.stderr)
         raise SetUpError(PIP_FAILED.format("PyTorch"))
-    return asked.returncode == 0
+    reasons = [line for line in said if line.startswith("ERROR: ")]
+    print(f"ecocompute: no CPU build for pip here: {(reasons or ['no reason'])[0]}", flush=True)
+    return False
 
 
 def torch_wants_cuda(request: Request) -> bool:
@@ -355,9 +370,16 @@ def install_package(request: Request) -> None:
 
 
 def pip_install(request: Request, options: Sequence[str | Path], *, what: str) -> None:
-    quiet = [] if sys.stdout.isatty() else ["--quiet"]
-    command = [*pip_command(request), *quiet, *options]
-    if subprocess.run(command, env=pip_environment(), check=False).returncode != 0:
+    """Install: on a terminal as pip does it, elsewhere silent unless it fails, and then in full."""
+    command = [*pip_command(request), *options]
+    if sys.stdout.isatty():
+        failed = subprocess.run(command, env=pip_environment(), check=False).returncode != 0
+    else:
+        ended = run_quietly(*command, "--progress-bar=off", environment=pip_environment())
+        failed = ended.returncode != 0
+        if failed:
+            print(ended.stdout, file=sys.stderr)
+    if failed:
         raise SetUpError(PIP_FAILED.format(what))
 
 
