@@ -19,7 +19,7 @@ from ecocompute_cube.download import model_folder, verify
 from ecocompute_cube.engine.executor import ChildProcesses, Executor
 from ecocompute_cube.engine.folders import FolderLock, new_run, prepare_output, unfinished_run
 from ecocompute_cube.engine.predict import Prediction, check_context, predict, size_of
-from ecocompute_cube.engine.progress import Progress, progress, session_like
+from ecocompute_cube.engine.progress import Progress, poolable, progress, session_like
 from ecocompute_cube.engine.runner import Rig, Runner
 from ecocompute_cube.engine.window import measure_tick
 from ecocompute_cube.errors import Interrupted, NoDevice, NoPowerReading, PlanError
@@ -130,7 +130,7 @@ def _run(
     )
     expected = predict(plan, {name: size_of(manifest) for name, manifest in manifests.items()})
     here = _session(tools, expected, say)
-    folder, journal, facts = _open_journal(request.output_dir, opened, say)
+    folder, journal, facts = _open_journal(request.output_dir, opened, here, say)
     with journal:
         done = progress(facts)
         session = _joined(journal, done, here)
@@ -169,9 +169,13 @@ def _rig(
 
 
 def _open_journal(
-    output: Path, opened: RunOpened, say: Callable[[str], None]
+    output: Path, opened: RunOpened, here: SessionOpened, say: Callable[[str], None]
 ) -> tuple[Path, JournalWriter, tuple[Fact, ...]]:
-    folder = unfinished_run(output, lambda other: _same_run(opened, other), _documented)
+    folder = unfinished_run(
+        output,
+        lambda other, facts: _same_run(opened, other) and _same_kind(here, facts),
+        _documented,
+    )
     if folder is None:
         folder = new_run(output, opened.plan.name, utc_now())
         first = opened.model_copy(update={"run_id": folder.name})
@@ -206,11 +210,17 @@ def _documented(folder: Path, plan: Plan) -> bool:
 
 def _same_run(a: RunOpened, b: RunOpened) -> bool:
     digests = [[model.digest for model in run.models] for run in (a, b)]
-    return (a.plan_sha256, a.text_sha256, a.rehearsal) == (
+    return (a.tool_version, a.plan_sha256, a.text_sha256, a.rehearsal) == (
+        b.tool_version,
         b.plan_sha256,
         b.text_sha256,
         b.rehearsal,
     ) and digests[0] == digests[1]
+
+
+def _same_kind(here: SessionOpened, facts: tuple[Fact, ...]) -> bool:
+    """Whether this machine may go on with a run: another kind of board or software may not."""
+    return all(poolable(here, session) for session in progress(facts).sessions)
 
 
 def _session(tools: Equipment, expected: Prediction, say: Callable[[str], None]) -> SessionOpened:

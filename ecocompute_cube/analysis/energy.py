@@ -34,7 +34,7 @@ class WindowEnergy(NamedTuple):
     energy: Joule
     low: Joule
     high: Joule
-    idle: Watt  #: just before the work, with the model loaded
+    idle: Watt | Absent  #: just before the work, with the model loaded
 
 
 def counter_energy(

@@ -84,7 +84,7 @@ def evidence(facts: tuple[Fact, ...]) -> Evidence:
         ready=_by_arm(_of(facts, ArmReady), lambda fact: fact.arm),
         windows=_by_arm(windows, lambda fact: fact.arm),
         warmed={(f.arm, f.session, f.group, f.block): f for f in _of(facts, Warmed)},
-        quality={f.arm: f for f in reversed(scored)},
+        quality={f.arm: f for f in sorted(scored, key=_worth)},
         refused=_by_arm(_of(facts, Refused), lambda fact: fact.arm),
         traces={(f.arm, f.session, f.group, f.block): f for f in kept},
     )
@@ -92,7 +92,8 @@ def evidence(facts: tuple[Fact, ...]) -> Evidence:
 
 def _check_described(run: RunOpened, facts: tuple[Fact, ...]) -> None:
     models = {model.reference for model in run.models}
-    sessions = {fact.session for fact in _of(facts, SessionOpened)}
+    described = _of(facts, SessionOpened)
+    sessions = {session.session for session in described}
     lost_models = {arm.model for arm in run.plan.expanded()} - models
     named_sessions = {s for fact in facts if (s := getattr(fact, "session", None)) is not None}
     if lost_models or named_sessions - sessions:
@@ -100,10 +101,21 @@ def _check_described(run: RunOpened, facts: tuple[Fact, ...]) -> None:
             "The journal speaks of a session or a model that it does not describe.",
             "Restore the original file.",
         )
+    kinds = {(s.board.name, s.board.power_limit_w) for s in described if present(s.board)}
+    if len(kinds) > 1:
+        raise JournalBroken(
+            "The journal pools boards of different kinds or power limits.",
+            "Measure each board in a run of its own.",
+        )
 
 
 def _of(facts: Iterable[Fact], kind: type[F]) -> list[F]:
     return [fact for fact in facts if isinstance(fact, kind)]
+
+
+def _worth(fact: QualityScored | QualitySkipped) -> bool:
+    """Skips first, so that a score takes their place."""
+    return isinstance(fact, QualityScored)
 
 
 def _by_arm(facts: Iterable[F], arm: Callable[[F], str]) -> dict[str, tuple[F, ...]]:
@@ -116,6 +128,14 @@ def _by_arm(facts: Iterable[F], arm: Callable[[F], str]) -> dict[str, tuple[F, .
 def visit_of(window: WindowMeasured) -> Visit:
     """The visit a window belongs to."""
     return window.arm, window.session, window.group, window.block
+
+
+class Traced(NamedTuple):
+    """What the side sampler says of one window."""
+
+    trace: Trace | Absent
+    source: PowerKind
+    integral: Joule | Absent
 
 
 def judged_windows(
@@ -132,16 +152,23 @@ def _judged(known: Evidence, arm: Arm, window: WindowMeasured, trace: Trace | Ab
     session = next(s for s in known.sessions if s.session == window.session)
     board = session.board
     limit = board.power_limit_w if present(board) else board
-    integral = integrate(trace, window.work) if present(trace) else trace
-    energy, source = _energy(session, window, trace, integral, limit)
+    stored = known.traces.get(visit_of(window))
+    traced = Traced(
+        trace=trace,
+        source=stored.source if isinstance(stored, TraceStored) else PowerKind.NONE,
+        integral=integrate(trace, window.work) if present(trace) else trace,
+    )
+    energy, source = _energy(session, window, traced, limit)
     return Judged(
         fact=window,
         warmed=known.warmed.get(visit_of(window)),
         workload=arm.workload,
         energy=energy,
         source=source,
-        integral=integral,
+        integral=traced.integral,
+        integral_source=traced.source,
         rate_hz=rate_hz(trace.t_ns, window.work) if present(trace) else trace,
+        reasons=trace.reasons_in(window.work) if present(trace) else trace,
         power_limit_w=limit,
     )
 
@@ -149,25 +176,34 @@ def _judged(known: Evidence, arm: Arm, window: WindowMeasured, trace: Trace | Ab
 def _energy(
     session: SessionOpened,
     window: WindowMeasured,
-    trace: Trace | Absent,
-    integral: Joule | Absent,
+    traced: Traced,
     limit: float | Absent,
 ) -> tuple[WindowEnergy | Absent, PowerKind]:
-    peaks = [*(trace.power_w if present(trace) else ()), *([limit] if present(limit) else ())]
-    if present(window.counter) and present(session.tick):
-        mean = (window.counter.closing.energy_mj - window.counter.opening.energy_mj) / 1e3
-        highest = max(peaks, default=2 * abs(mean) / _length(window.work))
-        energy = counter_energy(window.counter, window.work, session.tick, Watt(highest))
-        return energy, PowerKind.COUNTER
-    kind = session.board.power if present(session.board) else PowerKind.NONE
-    if not present(integral) or kind not in _EDGE_S:
-        reasons = [each.reason for each in (window.counter, integral) if isinstance(each, Absent)]
-        return Absent(
-            reason="; ".join(reasons) or "the counter's tick is not known"
-        ), PowerKind.NONE
-    slack = _EDGE_S[kind] * max(peaks)
-    low, high = Joule(integral - slack), Joule(integral + slack)
-    return WindowEnergy(integral, low, high, Watt(0.0)), kind
+    """By the counter where the session has one, else by the trace; never both in one session."""
+    if not present(session.tick):
+        return _by_trace(window, traced, limit)
+    if isinstance(window.counter, Absent):
+        return Absent(reason=f"counter_lost: {window.counter.reason}"), PowerKind.COUNTER
+    mean = (window.counter.closing.energy_mj - window.counter.opening.energy_mj) / 1e3
+    highest = max(_peaks(traced, limit), default=2 * abs(mean) / _length(window.work))
+    energy = counter_energy(window.counter, window.work, session.tick, Watt(highest))
+    return energy, PowerKind.COUNTER
+
+
+def _by_trace(
+    window: WindowMeasured, traced: Traced, limit: float | Absent
+) -> tuple[WindowEnergy | Absent, PowerKind]:
+    if not present(traced.integral) or traced.source not in _EDGE_S:
+        reasons = [r.reason for r in (window.counter, traced.integral) if isinstance(r, Absent)]
+        return Absent(reason="; ".join(reasons) or "nothing was sampled"), PowerKind.NONE
+    slack = _EDGE_S[traced.source] * max(_peaks(traced, limit))
+    low, high = Joule(traced.integral - slack), Joule(traced.integral + slack)
+    return WindowEnergy(traced.integral, low, high, Absent(reason="no counter")), traced.source
+
+
+def _peaks(traced: Traced, limit: float | Absent) -> list[float]:
+    sampled = traced.trace.power_w if present(traced.trace) else ()
+    return [*sampled, *([limit] if present(limit) else ())]
 
 
 def _length(span: Span) -> float:

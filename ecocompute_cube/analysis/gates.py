@@ -33,7 +33,9 @@ class Judged(NamedTuple):
     energy: WindowEnergy | Absent
     source: PowerKind
     integral: Joule | Absent
+    integral_source: PowerKind
     rate_hz: MaybeFloat
+    reasons: frozenset[str] | Absent  #: event reasons the trace saw during the work
     power_limit_w: MaybeFloat
 
     @property
@@ -77,7 +79,7 @@ def no_energy(window: Judged) -> Finding | None:
     if reason is None:
         return None
     code, colon, rest = reason.partition(": ")
-    known = code in {"counter_reset", "below_resolution"}
+    known = code in {"counter_reset", "below_resolution", "counter_lost"}
     return _finding(
         window,
         code if known else "no_energy",
@@ -183,6 +185,8 @@ def slowed(window: Judged) -> Finding | None:
     """The board says it slowed itself down."""
     edges = [edge for edge in (window.fact.before, window.fact.after) if present(edge)]
     reasons = {r for edge in edges if present(edge.event_reasons) for r in edge.event_reasons}
+    if present(window.reasons):
+        reasons |= window.reasons
     if not reasons & _SLOWED:
         return None
     return _finding(
@@ -222,8 +226,8 @@ def host_unsteady(window: Judged) -> Finding | None:
         window,
         "host_unsteady",
         "lowers the tier",
-        f"The host's own speed changed by {change:.0%} across a window.",
-        "Use a host that nobody shares, or more blocks; batch-1 energy follows the host's speed.",
+        f"The host's own speed, by a fixed loop, changed by {change:.0%} across a window.",
+        "Use a host that nobody shares, or more blocks: at batch 1 the board waits for the host.",
     )
 
 

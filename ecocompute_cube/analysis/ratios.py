@@ -60,6 +60,14 @@ def t_interval(values: Sequence[float], confidence: float, unit: Unit) -> Interv
     return Interval(low=mean - half, high=mean + half, confidence=confidence, n=n, unit=unit)
 
 
+def log_interval(values: Sequence[float], confidence: float, unit: Unit) -> Interval | Absent:
+    """Interval of the geometric mean of positive values: t on their logarithms, then back."""
+    found = t_interval([math.log(value) for value in values], confidence, unit)
+    if not present(found):
+        return found
+    return found.model_copy(update={"low": math.exp(found.low), "high": math.exp(found.high)})
+
+
 def as_percent(interval: Interval | Absent) -> Interval | Absent:
     """An interval of log ratios as changes in percent."""
     if not present(interval):

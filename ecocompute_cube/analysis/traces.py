@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ecocompute_cube.model.journal import Span, TraceStored
 
+_HEADS: Final = (TRACE_COLUMNS, TRACE_COLUMNS[:5])
 _LONGEST_GAP_S: Final = 0.5  # five refreshes of the slowest sensor seen
 _MOST_BYTES: Final = 64 * 2**20  # a day at 20 Hz; a damaged or foreign file may expand to anything
 
@@ -29,6 +30,14 @@ class Trace(NamedTuple):
     t_ns: tuple[int, ...]
     power_w: tuple[float, ...]
     temperature_c: tuple[tuple[int, float], ...]
+    event_reasons: tuple[tuple[int, frozenset[str]], ...] = ()
+
+    def reasons_in(self, span: Span) -> frozenset[str] | Absent:
+        """Every event reason seen within ``span``; a reason when none was read there."""
+        seen = [names for at, names in self.event_reasons if span.start_ns <= at <= span.end_ns]
+        if not seen:
+            return Absent(reason="no event reasons were read during the work")
+        return frozenset().union(*seen)
 
 
 def read_trace(folder: Path, stored: TraceStored) -> Trace | Absent:
@@ -56,15 +65,20 @@ def parse_trace(text: str) -> Trace:
 
     Raises ValueError for a bad number, a line cut short, or times that run backwards.
     """
-    rows = [line.split(",") for line in text.splitlines()[1:]]
-    if any(len(row) != len(TRACE_COLUMNS) for row in rows):
+    head, *rows = ([line.split(",") for line in text.strip().splitlines()]) or [[]]
+    if tuple(head) not in _HEADS or any(len(row) != len(head) for row in rows):
         raise ValueError("a line has too few or too many cells")
     times = [int(row[0]) for row in rows]
     if times != sorted(times):
         raise ValueError("time runs backwards")
     powered = [(t, _finite(row[1])) for t, row in zip(times, rows, strict=True) if row[1]]
     warm = tuple((t, _finite(row[2])) for t, row in zip(times, rows, strict=True) if row[2])
-    return Trace(tuple(t for t, _ in powered), tuple(w for _, w in powered), warm)
+    events = tuple(
+        (t, frozenset(row[5].split("+")) - {"-"})
+        for t, row in zip(times, rows, strict=True)
+        if row[5:] and row[5]
+    )
+    return Trace(tuple(t for t, _ in powered), tuple(w for _, w in powered), warm, events)
 
 
 def _finite(text: str) -> float:

@@ -36,10 +36,11 @@ def sample_line(source: PowerSource, clock: Clock, slow: bool) -> tuple[str, boo
     at = clock.now_ns()
     power = source.power_w()
     if not slow:
-        return f"{at},{_cell(power)},,,\n", present(power)
+        return f"{at},{_cell(power)},,,,\n", present(power)
     seen = source.telemetry(frozenset())
     cells = (seen.temperature_c, seen.sm_clock_mhz, seen.memory_clock_mhz)
-    return f"{at},{_cell(power)},{','.join(map(_cell, cells))}\n", present(power)
+    reasons = "+".join(seen.event_reasons) or "-" if present(seen.event_reasons) else ""
+    return f"{at},{_cell(power)},{','.join(map(_cell, cells))},{reasons}\n", present(power)
 
 
 def _cell(value: MaybeFloat) -> str:

@@ -40,9 +40,11 @@ class Behaviour(NamedTuple):
     power: PowerKind = PowerKind.INSTANT
     reset_at_s: float | None = None  #: the counter starts again from zero here
     stuck_after_s: float | None = None  #: the counter stops here
+    silent_s: tuple[float, float] | None = None  #: the counter gives no answer between these
     limit_w: float = 700.0
     trace: bool = True
     foreign: int = 0
+    reasons: tuple[str, ...] = ()
     temperature_c: float = 40.0
 
 
@@ -89,6 +91,9 @@ class ScriptedBoard:
         """The counter: true energy at the last tick, in whole millijoules."""
         if not self.behaviour.counter:
             return Absent(reason="NVML: Not Supported")
+        silent = self.behaviour.silent_s
+        if silent and silent[0] <= seconds(self._clock.now_ns() - self._start) < silent[1]:
+            return Absent(reason="NVML: Unknown Error")
         self._clock.sleep(self.behaviour.call_s / 2)
         seen = self._shown()
         self._clock.sleep(self.behaviour.call_s / 2)
@@ -122,7 +127,7 @@ class ScriptedBoard:
             power_w=self.power_w(),
             sm_clock_mhz=1980.0,
             memory_clock_mhz=3201.0,
-            event_reasons=(),
+            event_reasons=self.behaviour.reasons,
             foreign_processes=self.behaviour.foreign,
         )
 
@@ -159,6 +164,9 @@ class ScriptedTracer:
         self._period = nanoseconds(period_s)
         self._open: tuple[Path, int] | None = None
 
+    def _reasons(self) -> str:
+        return "+".join(self._board.behaviour.reasons) or "-"
+
     def start(self, file: Path) -> None:
         """Remember when."""
         self._open = file, self._clock.now_ns()
@@ -170,7 +178,7 @@ class ScriptedTracer:
         file, start = self._open
         end = self._clock.now_ns()
         lines = [
-            f"{at},{self._board.power_at(at):.3f},40,1980,3201\n"
+            f"{at},{self._board.power_at(at):.3f},40,1980,3201,{self._reasons()}\n"
             for at in (*range(start, end, self._period), end)
         ]
         file.write_text(",".join(TRACE_COLUMNS) + "\n" + "".join(lines), encoding="ascii")

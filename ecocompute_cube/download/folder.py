@@ -148,7 +148,7 @@ def _check_hash(folder: Path, file: ModelFile, progress: Progress) -> None:
 
 
 def _download_command(models_dir: Path) -> str:
-    return f"`ecocompute download --parameters_file ... --models_dir {models_dir}`"
+    return f"`ecocompute download --parameters_file FILE --models_dir {models_dir}`"
 
 
 def _missing(folder: Path) -> ModelMissing:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from ecocompute_cube.model.journal import Fact
     from ecocompute_cube.model.plan import Plan
 
 _LEAST_FREE: Final = 64 * 2**20  # room for a day of traces at 20 Hz, compressed
@@ -82,7 +83,7 @@ def prepare_output(folder: Path) -> None:
 
 def unfinished_run(
     output: Path,
-    wanted: Callable[[RunOpened], bool],
+    wanted: Callable[[RunOpened, tuple[Fact, ...]], bool],
     whole: Callable[[Path, Plan], bool] = lambda folder, plan: True,
 ) -> Path | None:
     """The latest run folder that ``wanted`` accepts, if it has blocks to do or is not ``whole``."""
@@ -92,7 +93,7 @@ def unfinished_run(
         except (JournalBroken, OSError):
             continue  # someone else's file, or damaged: `report` and `validate` name it
         opened = facts[0]
-        if isinstance(opened, RunOpened) and wanted(opened):
+        if isinstance(opened, RunOpened) and wanted(opened, facts):
             folder, plan = journal.parent, opened.plan
             return None if finished(plan, progress(facts)) and whole(folder, plan) else folder
     return None

@@ -51,15 +51,26 @@ def progress(facts: Iterable[Fact]) -> Progress:
 
 
 def session_like(done: Progress, now: SessionOpened) -> SessionOpened | None:
-    """The session that ``now`` continues: same board, driver, boot and software."""
+    """The session that ``now`` continues: same board and settings, driver, boot, software."""
     alike = (old for old in done.sessions if _identity(old) == _identity(now))
     return next(alike, None)
+
+
+def poolable(a: SessionOpened, b: SessionOpened) -> bool:
+    """Whether two sessions may stand in one run: one kind of board, set alike, same software."""
+    return _kind(a) == _kind(b)
+
+
+def _kind(opened: SessionOpened) -> tuple[object, ...]:
+    board = opened.board
+    which = (board.name, board.power_limit_w, board.ecc) if present(board) else ()
+    return which, opened.python, opened.packages
 
 
 def _identity(opened: SessionOpened) -> tuple[object, ...]:
     board = opened.board
     which = (board.uuid_sha256, board.driver) if present(board) else ()
-    return which, opened.host.boot_sha256, opened.python, opened.packages
+    return which, opened.host.boot_sha256, *_kind(opened)
 
 
 def blocks_left(plan: Plan, done: Progress, session: int) -> Iterator[Block]:

@@ -75,6 +75,8 @@ class Runner:
         self._arms = {arm.id: arm for arm in plan.expanded()}
         self._links: dict[str, ArmLink] = {}
         self._refused: set[str] = set()  # a refusal holds for this visit of the program
+        self._lost: set[str] = set()  # failed at their last visit after having been measured
+        self._measured: set[str] = set()
         self._scored = {arm for number, arm in done.scored if number == session.session}
         self._phases: dict[str, int] = {}
 
@@ -97,22 +99,24 @@ class Runner:
 
     def _blocks(self, block_s: float, deadline_ns: int | None) -> tuple[Ending, str]:
         taken: list[float] = []
-        for block in blocks_left(self._plan, self._done, self._session.session):
+        while (block := self._next_block()) is not None:
             start = self._rig.clock.now_ns()
             longest = max(taken, default=block_s)
             if deadline_ns is not None and start + nanoseconds(longest * _MARGIN) > deadline_ns:
                 return "time is up", f"the next block may take {longest:.0f} s"
-            if self._refused.issuperset(block.order):
-                continue
             self._block(block)
             taken.append(seconds(self._rig.clock.now_ns() - start))
-        if self._refused.issuperset(self._arms):
-            return "failed", "every arm was refused"
         return self._ending()
+
+    def _next_block(self) -> Block | None:
+        left = blocks_left(self._plan, self._done, self._session.session)
+        return next((block for block in left if not self._refused.issuperset(block.order)), None)
 
     def _ending(self) -> tuple[Ending, str]:
         if finished(self._plan, self._done):
             return "finished", "every block is complete"
+        if next(blocks_left(self._plan, self._done, self._session.session), None) is not None:
+            return "failed", "every arm that must share a block was refused"
         self._rig.say(
             "this session has its blocks; the plan wants more sessions: run the same command again "
             "after a reboot or on another machine"
@@ -122,6 +126,8 @@ class Runner:
     def _block(self, block: Block) -> None:
         session, group, number, order = block
         self._journal.append(BlockOpened(session=session, group=group, block=number, order=order))
+        self._done = self._done._replace(opened=self._done.opened | {(session, group, number)})
+        began_with = set(order) - self._refused
         try:
             for position, arm in enumerate(order):
                 if arm not in self._refused:
@@ -131,7 +137,13 @@ class Runner:
         except KeyboardInterrupt:
             self._close_block(block, "interrupted", complete=False)
             raise
-        self._close_block(block, "all arms visited or refused", complete=True)
+        if self._lost & began_with:
+            lost = ", ".join(sorted(self._lost & began_with))
+            self._close_block(block, f"lost on the way: {lost}", complete=False)
+        elif self._refused.issuperset(order):
+            self._close_block(block, "no arm could be measured", complete=False)
+        else:
+            self._close_block(block, "all arms visited or refused", complete=True)
 
     def _close_block(self, block: Block, reason: str, *, complete: bool) -> None:
         if complete:
@@ -211,11 +223,19 @@ class Runner:
                     stage=stage,
                     reason=error.reason,
                     cause=without_paths(error.cause),
-                    fix=error.fix,
+                    fix=without_paths(error.fix),
                 )
             )
-            self._refused.add(arm)
+            self._give_up(arm)
             self._drop(arm)
+
+    def _give_up(self, arm: str) -> None:
+        """Once measured, an arm has a second chance in the next block; else it is refused."""
+        if arm in self._measured and arm not in self._lost:
+            self._lost.add(arm)
+        else:
+            self._lost.discard(arm)
+            self._refused.add(arm)
 
     def _link(self, arm: str) -> ArmLink:
         if arm not in self._links:
@@ -250,6 +270,8 @@ class Runner:
         if isinstance(window, WindowMeasured):
             self._mark("measure_start", window.work.start_ns)
             self._mark("measure_end", window.work.end_ns)
+            self._measured.add(arm)
+            self._lost.discard(arm)
             self._say_window(window)
 
     def _delay_s(self, arm: str, place: Place) -> float:

@@ -35,8 +35,16 @@ from ecocompute_cube.model.manifest import Manifest
 from ecocompute_cube.model.plan import Plan
 
 FORMAT: Final = "ecocompute-journal/1"
-#: Columns of a trace file; every cell but the time may be empty.
-TRACE_COLUMNS: Final = ("t_ns", "power_w", "temperature_c", "sm_clock_mhz", "memory_clock_mhz")
+#: Columns of a trace file; every cell but the time may be empty. Event reasons are names joined by
+#: ``+``, or ``-`` for none; the first recordings have no such column.
+TRACE_COLUMNS: Final = (
+    "t_ns",
+    "power_w",
+    "temperature_c",
+    "sm_clock_mhz",
+    "memory_clock_mhz",
+    "event_reasons",
+)
 GENESIS: Final = "0" * 64  #: ``prev`` of the first line
 
 Ns = Annotated[int, Field(ge=0)]
@@ -313,7 +321,11 @@ class TraceLost(Record):
 
 
 class Refused(Record):
-    """An arm that cannot be measured, until the program is started again."""
+    """An arm that could not be measured at this visit.
+
+    It is left out until the program is started again; an arm that had been measured before has one
+    more chance, in a block that is run again.
+    """
 
     kind: Literal["refused"] = "refused"
     arm: str

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.analysis.compare import compare
 from ecocompute_cube.analysis.evidence import Evidence, Visit, evidence, judged_windows
 from ecocompute_cube.analysis.gates import HOST_CHANGE, Judged, judge, valid
-from ecocompute_cube.analysis.ratios import replicates, t_interval
+from ecocompute_cube.analysis.ratios import log_interval, replicates
 from ecocompute_cube.analysis.traces import Trace, read_trace
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
 from ecocompute_cube.model.claims import Comparison, Finding
-from ecocompute_cube.model.journal import PowerKind, QualityScored, TraceStored
+from ecocompute_cube.model.journal import PowerKind, QualityScored, QualitySkipped, TraceStored
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, Journal, read_journal
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import BASELINE, Arm, Selector
@@ -41,8 +41,8 @@ FORMAT: Final = "ecocompute-report/1"
 
 #: What else must be said of weights that are not their maker's.
 _NO_QUALITY: Final = {
-    Weights.DEQUANTIZED: ", and the perplexity of quantizing them again is not what a precision "
-    "costs"
+    Weights.DEQUANTIZED: ", and the perplexity of quantizing them again (*) is not what a "
+    "precision costs"
 }
 
 
@@ -79,10 +79,24 @@ def read_run(folder: Path) -> RunEvidence:
     windows = {arm.id: judged_windows(known, arm, trace) for arm in known.arms()}
     # A rehearsal has one finding of its own; gates on windows without a board would add noise.
     findings = {
-        arm: _distinct(f for w in found for f in judge(w)) if not known.run.rehearsal else ()
+        arm: _window_findings(found) if not known.run.rehearsal else ()
         for arm, found in windows.items()
     }
     return RunEvidence(journal, known, windows, findings, {v: trace(v) for v in known.traces})
+
+
+def _window_findings(windows: tuple[Judged, ...]) -> tuple[Finding, ...]:
+    """Each code once, with how many of the arm's windows it is about."""
+    found = [finding for window in windows for finding in judge(window)]
+    times = Counter(finding.code for finding in found)
+    return tuple(
+        finding.model_copy(
+            update={"cause": f"{finding.cause} ({times[finding.code]} of {len(windows)} windows)"}
+        )
+        if len(windows) > 1
+        else finding
+        for finding in _distinct(found)
+    )
 
 
 def _distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -132,7 +146,7 @@ def comparisons_of(run: RunEvidence) -> tuple[Comparison, ...]:
 
 
 def by_block(windows: Iterable[Judged]) -> dict[tuple[int, int], float]:
-    """MJ per token of each (session, block); several windows of one block are summed first."""
+    """Energy per token in mJ of each (session, block); windows of one block are summed first."""
     energy: dict[tuple[int, int], float] = defaultdict(float)
     tokens: dict[tuple[int, int], int] = defaultdict(int)
     for window in windows:
@@ -196,7 +210,7 @@ def _energy(run: RunEvidence, arm: Arm, windows: tuple[Judged, ...]) -> Energy |
         source=worst_source(windows),
         total_j=total,
         mj_per_token=mj_per_token(total, tokens),
-        interval_mj=t_interval(values, run.known.run.plan.protocol.confidence, unit),
+        interval_mj=log_interval(values, run.known.run.plan.protocol.confidence, unit),
         bound_mj=(
             mj_per_token(Joule(sum(energy.low for _, energy in measured)), tokens),
             mj_per_token(Joule(sum(energy.high for _, energy in measured)), tokens),
@@ -284,7 +298,23 @@ def arm_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
     own = run.findings[arm.id]
     if run.counted(arm.id):
         own = tuple(_spared(finding) for finding in own)
-    return _distinct((*_model_findings(run, arm), *_refusals(run, arm), *own))
+    about_arm = (*_model_findings(run, arm), *_refusals(run, arm), *_no_perplexity(run, arm))
+    return _distinct((*about_arm, *own))
+
+
+def _no_perplexity(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
+    skipped = run.known.quality.get(arm.id)
+    if not isinstance(skipped, QualitySkipped) or run.manifest(arm).weights is Weights.RANDOM:
+        return ()
+    return (
+        Finding(
+            code="no_perplexity",
+            subject=arm.id,
+            cause=f"The perplexity could not be scored: {skipped.reason}",
+            fix="See the arm's log in the run folder.",
+            effect="note",
+        ),
+    )
 
 
 def _spared(finding: Finding) -> Finding:
@@ -306,7 +336,24 @@ def _run_findings(run: RunEvidence) -> tuple[Finding, ...]:
                 effect="invalid",
             ),
         )
-    return _host_uneven(run)
+    return (*_host_uneven(run), *_sessions_differ(run))
+
+
+def _sessions_differ(run: RunEvidence) -> tuple[Finding, ...]:
+    """Sessions on other drivers or processors may be pooled, but it must be said."""
+    drivers = {s.board.driver for s in run.known.sessions if present(s.board)}
+    processors = {s.host.cpu for s in run.known.sessions if present(s.host.cpu)}
+    differing = [sorted(each) for each in (drivers, processors) if len(each) > 1]
+    return tuple(
+        Finding(
+            code="sessions_differ",
+            subject="run",
+            cause=f"The sessions ran on different drivers or processors ({', '.join(names)}).",
+            fix="Trust the paired ratios more than the absolute figures.",
+            effect="note",
+        )
+        for names in differing
+    )
 
 
 def _host_uneven(run: RunEvidence) -> tuple[Finding, ...]:
@@ -326,8 +373,8 @@ def _host_uneven(run: RunEvidence) -> tuple[Finding, ...]:
         Finding(
             code="host_uneven",
             subject="run",
-            cause=f"The host's own speed differed by {change:.0%} between windows: batch-1 energy "
-            "follows it.",
+            cause=f"The host's own speed, by a fixed loop, differed by {change:.0%} over the run; "
+            "at batch 1 the board waits for the host.",
             fix="Trust the paired ratios more than the absolute figures, and measure more blocks.",
             effect="note",
         ),

@@ -208,29 +208,26 @@ def _measurement(known: ArmEvidence) -> Measurement:
 
 
 def _cross_check(known: ArmEvidence) -> CrossCheck | Absent:
-    checked = [(w, w.integral, w.rate_hz) for w in known.windows]
-    usable = [(w, i, r) for w, i, r in checked if present(i) and present(r)]
-    energy = known.summary.energy
     if worst_source(known.windows) is not PowerKind.COUNTER:
         return Absent(reason="the headline is an integral of the trace itself")
-    if not usable or not present(energy):
-        reasons = [i.reason for _, i, _ in checked if not present(i)]
+    usable = [
+        (window, window.integral, window.rate_hz, window.energy)
+        for window in known.windows
+        if present(window.integral) and present(window.rate_hz) and present(window.energy)
+    ]
+    if not usable:
+        reasons = [w.integral.reason for w in known.windows if isinstance(w.integral, Absent)]
         return Absent(reason=reasons[0] if reasons else "nothing was measured")
-    per_token = mj_per_token(
-        Joule(sum(i for _, i, _ in usable)), sum(w.tokens for w, _, _ in usable)
-    )
+    tokens = sum(window.tokens for window, _, _, _ in usable)
+    integral = Joule(sum(integral for _, integral, _, _ in usable))
+    counter = sum(energy.energy for _, _, _, energy in usable)
     return CrossCheck(
-        source=_trace_source(known),
-        energy_per_token_mj=per_token,
-        difference_pct=(per_token / energy.mj_per_token - 1) * 100,
-        achieved_rate_hz=min(r for _, _, r in usable),
+        source=usable[0][0].integral_source,
+        energy_per_token_mj=mj_per_token(integral, tokens),
+        difference_pct=(integral / counter - 1) * 100,
+        achieved_rate_hz=min(rate for _, _, rate, _ in usable),
         windows=len(usable),
     )
-
-
-def _trace_source(known: ArmEvidence) -> PowerKind:
-    board = known.sessions[0].board
-    return board.power if present(board) else PowerKind.NONE
 
 
 def _results(known: ArmEvidence) -> ResultsMeasured | ResultsUnavailable:

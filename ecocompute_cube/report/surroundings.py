@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ecocompute_cube.analysis.gates import Judged
+    from ecocompute_cube.analysis.traces import Trace
     from ecocompute_cube.model.journal import SessionOpened
     from ecocompute_cube.model.plan import Arm
     from ecocompute_cube.report.build import RunEvidence
@@ -103,12 +104,18 @@ def sample_rate(windows: Sequence[Judged]) -> int | None:
 
 
 def power_trace(run: RunEvidence, arm: Arm, windows: Sequence[Judged]) -> PowerTrace | Absent:
-    """The trace files of the counted windows' visits."""
-    stored = [run.known.traces.get(visit_of(window.fact)) for window in windows]
-    files = tuple(_trace_file(run, arm, each) for each in stored if isinstance(each, TraceStored))
+    """The trace files of the counted windows' visits; those that cannot be read are left out."""
+    kept = [
+        (run.known.traces.get(visit_of(w.fact)), run.traces.get(visit_of(w.fact))) for w in windows
+    ]
+    files = tuple(
+        _trace_file(arm, stored, trace)
+        for stored, trace in kept
+        if isinstance(stored, TraceStored) and trace is not None and present(trace) and trace.t_ns
+    )
     rate = sample_rate(windows)
     if not files or rate is None:
-        reasons = [each.reason for each in stored if each and not isinstance(each, TraceStored)]
+        reasons = [trace.reason for _, trace in kept if isinstance(trace, Absent)]
         return Absent(reason=reasons[0] if reasons else "no trace was kept")
     return PowerTrace(
         format="csv.gz",
@@ -120,9 +127,8 @@ def power_trace(run: RunEvidence, arm: Arm, windows: Sequence[Judged]) -> PowerT
     )
 
 
-def _trace_file(run: RunEvidence, arm: Arm, stored: TraceStored) -> TraceFile:
-    trace = run.traces[stored.arm, stored.session, stored.group, stored.block]
-    start = trace.t_ns[0] if present(trace) and trace.t_ns else 0
+def _trace_file(arm: Arm, stored: TraceStored, trace: Trace) -> TraceFile:
+    start = trace.t_ns[0]
     marks = {"trace_start": start, **stored.phases}
     return TraceFile(
         role="primary",
@@ -130,7 +136,7 @@ def _trace_file(run: RunEvidence, arm: Arm, stored: TraceStored) -> TraceFile:
         file=stored.file,
         samples=stored.samples,
         dropped_samples=stored.failed_samples,
-        phases={f"{name}_s": max(0.0, seconds(at - start)) for name, at in marks.items()},
+        phases={f"{name}_s": seconds(at - start) for name, at in marks.items()},
         sha256=stored.sha256,
         achieved_rate_hz=stored.achieved_hz,
         longest_gap_s=stored.longest_gap_s,

@@ -6,6 +6,7 @@ import html
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, MaybeFloat, present, printable
+from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import BASELINE
 from ecocompute_cube.report.labels import arm_label, label_of
 
@@ -86,7 +87,11 @@ def _perplexity(arm: ArmReport) -> str:
     if not present(found):
         return _NONE
     value = f"{found.value:.2f}"
-    return f"{value} ({found.delta_pct:+.1f} %)" if present(found.delta_pct) else value
+    if not present(found.delta_pct):
+        return value
+    # Quantizing weights that were quantized before is not what the precision costs.
+    mark = "" if arm.weights is Weights.ORIGINAL else " *"
+    return f"{value} ({found.delta_pct:+.1f} %{mark})"
 
 
 def _verdict(arm: ArmReport) -> str:

@@ -87,7 +87,9 @@ CALM = Judged(
     energy=energy(1000),
     source=PowerKind.COUNTER,
     integral=Joule(1000),
+    integral_source=PowerKind.INSTANT,
     rate_hz=20.0,
+    reasons=frozenset(),
     power_limit_w=700.0,
 )
 

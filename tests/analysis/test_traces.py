@@ -134,7 +134,9 @@ def test_no_rate_without_two_moments(moments: tuple[int, ...], why: str) -> None
 def test_empty_cells_are_no_readings() -> None:
     kept = parse_trace(HEADER + "1,100,40,,\n2,,,,\n3,0,,1980,3201\n")
     assert kept == Trace((1, 3), (100.0, 0.0), ((1, 40.0),))
-    assert parse_trace("") == parse_trace(HEADER) == Trace((), (), ())
+    assert parse_trace(HEADER) == Trace((), (), ())
+    with pytest.raises(ValueError, match="cells"):
+        parse_trace("")
 
 
 @pytest.mark.parametrize(
@@ -197,16 +199,16 @@ def test_another_file_in_its_place_is_refused(tmp_path: Path) -> None:
         b"no gzip",
         GOOD[:-5],
         GOOD[:-8] + bytes(8),
-        gzip.compress(b"\xff\xfe"),
-        gzip.compress(f"{HEADER}1,100".encode()),
-        gzip.compress(f"{HEADER}1,nan,,,\n".encode()),
+        gzip.compress(b"\xff\xfe", mtime=0),
+        gzip.compress(f"{HEADER}1,100".encode(), mtime=0),
+        gzip.compress(f"{HEADER}1,nan,,,\n".encode(), mtime=0),
     ],
 )
 def test_a_damaged_trace_is_a_reason_and_never_a_number(tmp_path: Path, packed: bytes) -> None:
     put(tmp_path, packed)
     found = read_trace(tmp_path, stored(packed))
     if isinstance(found, Trace):
-        assert found == Trace((), (), ())  # an empty file holds no sample: nothing is covered
+        assert found == Trace((), (), (), ())  # an empty file holds no sample: nothing is covered
     else:
         assert "damaged" in found.reason
 
@@ -249,7 +251,15 @@ def test_a_small_file_that_holds_more_than_64_mib_is_not_expanded(tmp_path: Path
 def test_64_mib_are_still_read(tmp_path: Path) -> None:
     packed = gzip.compress(HEADER.encode().ljust(64 * MIB))
     put(tmp_path, packed)
-    assert "too few" in reason(read_trace(tmp_path, stored(packed)))  # the cells of line 2
+    assert read_trace(tmp_path, stored(packed)) == Trace((), (), ())
+
+
+def test_event_reasons_are_read_where_they_were_written() -> None:
+    text = HEADER.strip() + ",event_reasons\n1,100,,,,-\n2,100,,,,\n3,100,,,,sw_thermal+gpu_idle\n"
+    trace = parse_trace(text)
+    assert trace.reasons_in(Span(start_ns=2, end_ns=4)) == frozenset({"sw_thermal", "gpu_idle"})
+    assert trace.reasons_in(Span(start_ns=0, end_ns=1)) == frozenset()
+    assert isinstance(trace.reasons_in(Span(start_ns=2, end_ns=2)), Absent)
 
 
 def test_a_name_that_no_file_can_have_is_a_reason(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ class Row(NamedTuple):
     temperature: str
     sm_clock: str
     memory_clock: str
+    reasons: str
 
 
 def rows(file: Path) -> list[Row]:
@@ -112,8 +113,8 @@ def test_a_trace_has_the_journals_columns_and_a_count(start: Start) -> None:
     written = rows(sampler.file)
     assert len(written) == int(samples)
     assert sampler.file.read_text().splitlines()[0] == ",".join(TRACE_COLUMNS)
-    assert written[0][1:] == ("150", "52", "1200", "2400")
-    assert written[1][1:] == ("150", "", "", "")  # slow readings once a second
+    assert written[0][1:] == ("150", "52", "1200", "2400", "-")
+    assert written[1][1:] == ("150", "", "", "", "")  # slow readings once a second
 
 
 def test_ten_samples_a_second_or_more_and_slow_readings_every_twentieth(start: Start) -> None:

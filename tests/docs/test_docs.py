@@ -149,7 +149,8 @@ def _texts(node: ast.expr) -> Iterator[str]:
 
 
 def _codes() -> set[str]:
-    found = {"counter_reset", "below_resolution"}  # at the beginning of a reason, analysis/energy
+    # These stand at the beginning of a reason: analysis/energy.py and evidence.py.
+    found = {"counter_reset", "below_resolution", "counter_lost"}
     for path in PACKAGE.rglob("*.py"):
         found |= set(_first_texts(path, {"_finding"}, 1, "code"))
         found |= set(_first_texts(path, {"Finding"}, 0, "code"))

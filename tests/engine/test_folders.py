@@ -24,8 +24,8 @@ def put(output: Path, name: str, *facts: Fact) -> Path:
     return folder
 
 
-def anything(opened: RunOpened) -> bool:
-    return opened.plan.name == "small"
+def anything(opened: RunOpened, facts: tuple[Fact, ...]) -> bool:
+    return opened.plan.name == "small" and facts[0] == opened
 
 
 ALL = (run_opened(), session_opened(), *block_facts(0), *block_facts(1), *block_facts(2))
@@ -74,7 +74,7 @@ def test_a_finished_run_is_not_gone_on_with(tmp_path: Path) -> None:
 
 def test_another_plans_run_is_not_gone_on_with(tmp_path: Path) -> None:
     put(tmp_path, "a", *ALL[:3])
-    assert unfinished_run(tmp_path, lambda opened: opened.plan.name == "another") is None
+    assert unfinished_run(tmp_path, lambda opened, _: opened.plan.name == "another") is None
 
 
 def test_what_is_no_journal_is_passed_over(tmp_path: Path) -> None:

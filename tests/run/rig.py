@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from ecocompute_cube.backends.fake import FakeBackend
 from ecocompute_cube.device.scripted import (
@@ -19,6 +21,10 @@ from ecocompute_cube.measure import Equipment, Request, measure
 from ecocompute_cube.model.manifest import FORMAT, Manifest, ModelFile
 from ecocompute_cube.model.plan import Plan
 from ecocompute_cube.units import Second
+
+if TYPE_CHECKING:
+    from ecocompute_cube.backends.base import Ledger, Session
+    from ecocompute_cube.model.plan import Arm
 
 #: Seconds a token and watts while decoding, by precision: the truth the tests recover.
 COSTS = {"FP16": (0.020, 200.0), "NF4": (0.022, 190.0), "INT8": (0.040, 180.0)}
@@ -70,6 +76,32 @@ def install_model(models: Path, reference: str = "random:smollm2-135m") -> None:
     (folder / "manifest.json").write_text(manifest.model_dump_json())
 
 
+class Faulty:
+    """A session that fails at some of its arm's windows, counted from one over the whole scene."""
+
+    def __init__(self, inner: Session, precision: str, scene: Scene) -> None:
+        self._inner, self._precision, self._scene = inner, precision, scene
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    def ledger(self, outputs: list[object]) -> Ledger:
+        self._scene.windows[self._precision] += 1
+        if (self._precision, self._scene.windows[self._precision]) in self._scene.fails_at:
+            raise ArmFailed("scripted_failure", "The arm failed as scripted.", "Go on.")
+        return self._inner.ledger(outputs)
+
+
+class FaultyBackend(FakeBackend):
+    """Sessions that fail where their scene says."""
+
+    scene: Scene
+
+    def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
+        inner = super().load(arm, manifest, folder)
+        return cast("Session", Faulty(inner, arm.precision, self.scene))
+
+
 class Scene:
     """One scripted machine and its folders."""
 
@@ -79,7 +111,10 @@ class Scene:
         behaviour: Behaviour | None = None,
         failures: dict[str, ArmFailed] | None = None,
         costs: dict[str, tuple[float, float]] | None = None,
+        fails_at: set[tuple[str, int]] | None = None,
     ) -> None:
+        self.fails_at = fails_at or set()
+        self.windows: Counter[str] = Counter()
         self.models, self.output = folder / "models", folder / "results"
         self.clock = ScriptedClock()
         self.board = ScriptedBoard(self.clock, behaviour or Behaviour(idle_w=IDLE_W))
@@ -107,6 +142,7 @@ class Scene:
         )
 
     def _worker(self, rehearse: bool) -> ArmWorker:
-        backend = FakeBackend(self.board.work, self._costs, self._failures)
+        backend = FaultyBackend(self.board.work, self._costs, self._failures)
+        backend.scene = self
         board = None if rehearse else self.board
         return ArmWorker(backend, board, self.clock, "scripted", pace=lambda _: Second(0.0))

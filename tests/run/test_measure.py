@@ -124,3 +124,46 @@ def test_going_on_later_finishes_the_same_run(tmp_path: Path) -> None:
     assert [arm.blocks for arm in report.arms] == [6, 6, 6]
     assert report.evidence.visits == 2
     assert len(report.sessions) == 1
+
+
+def test_another_kind_of_board_begins_a_run_of_its_own(tmp_path: Path) -> None:
+    asked = plan(protocol={"blocks": 6})
+    first = Scene(tmp_path).measure(asked, max_minutes=12)
+    weaker = Scene(tmp_path, Behaviour(idle_w=IDLE_W, limit_w=300.0))
+    second = weaker.measure(asked)
+    assert second != first
+    assert [arm.blocks for arm in build_report(read_run(second)).arms] == [6, 6, 6]
+
+
+def test_a_counter_that_fails_for_one_window_never_mixes_with_the_trace(tmp_path: Path) -> None:
+    behaviour = Behaviour(idle_w=IDLE_W, silent_s=(60.0, 120.0))
+    report = write_energy(Scene(tmp_path, behaviour).measure(plan()))
+    assert "counter_lost" in {finding.code for finding in report.findings}
+    for arm in report.arms:
+        assert present(arm.energy)
+        assert arm.energy.source == "energy-counter"
+        assert arm.energy.mj_per_token == pytest.approx(true_mj(arm.precision), rel=1e-3)
+    assert sum(arm.windows for arm in report.arms) < 9
+
+
+def test_an_arm_lost_on_the_way_has_its_block_run_again(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, fails_at={("FP16", 2)})
+    report = write_energy(scene.measure(plan()))
+    assert [arm.blocks for arm in report.arms] == [3, 3, 3]
+    assert "scripted_failure" in {finding.code for finding in report.findings}
+
+
+def test_an_arm_that_keeps_failing_costs_only_itself(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, fails_at={("FP16", n) for n in range(2, 9)})
+    report = write_energy(scene.measure(plan()))
+    assert [arm.blocks for arm in report.arms] == [1, 3, 3]
+
+
+def test_a_run_whose_arms_are_all_refused_ends_as_failed_and_can_be_tried_again(
+    tmp_path: Path,
+) -> None:
+    refusal = ArmFailed("library_missing", "A library is missing.", "Install it.")
+    run = Scene(tmp_path, failures=dict.fromkeys(COSTS, refusal)).measure(plan())
+    assert read_run(run).journal.records[-1].model_dump()["reason"] == "failed"
+    assert Scene(tmp_path).measure(plan()) == run
+    assert [arm.blocks for arm in build_report(read_run(run)).arms] == [3, 3, 3]
