@@ -330,8 +330,8 @@ def _run_findings(run: RunEvidence) -> tuple[Finding, ...]:
             Finding(
                 code="rehearsal",
                 subject="run",
-                cause="This is a rehearsal without a board: tokens and perplexity are real, "
-                "no energy was measured.",
+                cause="This is a rehearsal without a board: tokens and perplexity are real, though "
+                "of one short text; no energy was measured, and speeds say nothing about a board.",
                 fix="Run the same command on a machine with an NVIDIA GPU.",
                 effect="invalid",
             ),

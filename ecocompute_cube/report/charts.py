@@ -41,6 +41,7 @@ def energy_bars(report: Report) -> Spec | None:
                         "field": "mj",
                         "type": "quantitative",
                         "title": "energy per output token, mJ (board)",
+                        "axis": {"tickCount": 6},
                         "scale": {"domainMax": 1.25 * max(bar["high"] for bar in values)},
                     }
                 },

@@ -208,6 +208,8 @@ def _measurement(known: ArmEvidence) -> Measurement:
 
 
 def _cross_check(known: ArmEvidence) -> CrossCheck | Absent:
+    if not known.windows:
+        return Absent(reason="nothing was measured")
     if worst_source(known.windows) is not PowerKind.COUNTER:
         return Absent(reason="the headline is an integral of the trace itself")
     usable = [

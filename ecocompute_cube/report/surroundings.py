@@ -78,11 +78,13 @@ def thermal(run: RunEvidence, arm: Arm, windows: Sequence[Judged]) -> Thermal:
         temperature_peak_c=_peak(all_seen),
         steady_state_reached=settled and known,
         arm_order="randomized",
-        note=_thermal_note(known, settled, arm),
+        note=_thermal_note(windows, known, settled, arm),
     )
 
 
-def _thermal_note(known: bool, settled: bool, arm: Arm) -> str:
+def _thermal_note(windows: Sequence[Judged], known: bool, settled: bool, arm: Arm) -> str:
+    if not windows:
+        return "No window was measured on a board."
     if not known:
         return "The board gave no temperature around a counted window."
     if not settled:
@@ -171,7 +173,9 @@ def environment(sessions: Sequence[SessionOpened], windows: Sequence[Judged]) ->
         temperature_c=temperatures,
         clock_lock_applied=False,
         power_lock_applied=False,
-        capture_method="NVML, before and after each window, in the measured process",
+        capture_method="NVML, before and after each window, in the measured process"
+        if before
+        else "none: no window was measured on a board",
         event_reasons=_reasons([*before, *after]),
         foreign_processes=_foreign([*before, *after]),
         reasons=_null_reasons(values, clocks, temperatures, bool(before)),

@@ -151,6 +151,11 @@ def finding_lines(report: Report) -> list[str]:
 
 
 def _machines(report: Report) -> list[str]:
+    """Which run this is, and where it ran."""
+    return [f"run {report.run_id}, plan {report.plan.name}", *_sessions(report)]
+
+
+def _sessions(report: Report) -> list[str]:
     return [
         f"session {s.session + 1}: {s.board.name}, driver {s.board.driver}, {_host(s.host.cpu)}"
         if present(s.board)
