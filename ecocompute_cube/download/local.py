@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -9,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from ecocompute_cube.download.checkpoint import CONFIG, describe, read_json, weight_files
-from ecocompute_cube.download.folder import sha256_of
+from ecocompute_cube.download.folder import MANIFEST, sha256_of
 from ecocompute_cube.download.progress import Progress, Say, size
 from ecocompute_cube.download.source import Identity
 from ecocompute_cube.errors import ModelError
@@ -46,6 +49,11 @@ _TOKENIZERS: Final = (
     ("vocab.json", "merges.txt"),
 )
 _PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+_OURS: Final = "ecocompute-manifest/"  # what the format of a manifest of ours begins with
+_COPY_AGAIN: Final = (
+    f"Copy the folder again, or remove its {MANIFEST} to have the weights taken as their maker's."
+)
+_COPIED: Final = "From a local folder, whose manifest says: "
 _DECODERS: Final = ("CausalLM", "LMHead")  # in the class names of transformers' text generators
 
 
@@ -76,6 +84,10 @@ class LocalFolder:
         """Two folders of one name must not be taken for each other, nor an old state for a new."""
         if not self.folder.is_dir():
             return None  # the models folder is complete in itself
+        own = _own_manifest(self.folder)
+        weights = own.weights if own else Weights.ORIGINAL
+        if weights is not manifest.weights:
+            return f"its weights are {manifest.weights} in one and {weights} in the other"
         known = {file.path for file in manifest.files}
         if differing := known.symmetric_difference(wanted_files(self.folder)):
             return f"{min(differing)} is only in one of the two"
@@ -88,12 +100,23 @@ class LocalFolder:
     def build(self, folder: Path, say: Say) -> Identity:
         """Check the user's folder, then link or copy what is needed."""
         check_local(self.folder)
+        own = _own_manifest(self.folder)
+        if own is not None:
+            _require_fit(self.folder, own, say)
         for name in wanted_files(self.folder):
             self._link_or_copy(self.folder / name, folder / name, say)
+        if own is not None:
+            return Identity(
+                name=own.name,
+                weights=own.weights,
+                origin=f"{_COPIED}{own.origin.removeprefix(_COPIED)}",
+                license=own.license,
+                seed=own.seed,
+            )
         return Identity(
             name=self.reference.removeprefix("local:"),
             weights=Weights.ORIGINAL,
-            origin="A local folder; its safetensors files were taken as they are.",
+            origin="Taken as its maker's, from a local folder; nobody checked it.",
             license=_license(self.folder),
             seed=Absent(reason="The weights were not drawn."),
         )
@@ -127,7 +150,9 @@ def check_local(folder: Path) -> None:
     _refuse_only_pickles(folder)
     _refuse_code(folder)
     describe(folder)
-    _require_tokenizer(folder)
+    own = _own_manifest(folder)
+    if own is None or own.tokenizer:
+        _require_tokenizer(folder)
 
 
 def wanted_files(folder: Path) -> list[str]:
@@ -186,10 +211,47 @@ def _require_tokenizer(folder: Path) -> None:
         )
 
 
+def _own_manifest(folder: Path) -> Manifest | None:
+    """What ``download`` wrote into a folder that was copied from a models folder; None elsewhere.
+
+    Raises ModelError for one of ours that cannot be understood: it may say that weights are random.
+    """
+    try:
+        text = (folder / MANIFEST).read_text(encoding="utf-8")
+        data = json.loads(text)
+    except (OSError, ValueError):
+        return None
+    if not isinstance(data, dict) or not str(data.get("format")).startswith(_OURS):
+        return None
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(
+            f"The {MANIFEST} in '{folder.name}' cannot be understood ({reason}).", _COPY_AGAIN
+        ) from None
+
+
+def _require_fit(folder: Path, own: Manifest, say: Say) -> None:
+    """What a manifest says of the weights holds for the files that it names, and no others."""
+    known = {file.path: file for file in own.files}
+    progress = Progress(f"checking '{folder}'", own.size_bytes, say)
+    for name in sorted(known.keys() | set(wanted_files(folder))):
+        path = folder / name
+        if name not in known or not path.is_file() or not _equals(path, known[name], progress):
+            raise ModelError(
+                f"'{folder.name}' was changed: {name} is not what its {MANIFEST} says.", _COPY_AGAIN
+            )
+
+
+def _equals(path: Path, file: ModelFile, progress: Progress) -> bool:
+    return path.stat().st_size == file.bytes and sha256_of(path, progress) == file.sha256
+
+
 def _same(path: Path, checked: Path, file: ModelFile, progress: Progress) -> bool:
     if path.samefile(checked):
         return True  # hard-linked, and its hash has just been compared
-    return path.stat().st_size == file.bytes and sha256_of(path, progress) == file.sha256
+    return _equals(path, file, progress)
 
 
 def _license(folder: Path) -> MaybeStr:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ecocompute_cube.model.plan import Plan
 Checkpoint = Callable[..., Path]
 PlanOf = Callable[..., Plan]
 Take = Callable[[Path], Manifest]
+CopyOf = Callable[..., Path]
 
 
 @pytest.fixture
@@ -39,6 +41,83 @@ def test_a_local_folder_is_described_without_its_place(
     assert manifest.tokenizer
     assert isinstance(manifest.seed, Absent)
     assert str(models.parent) not in manifest.model_dump_json()
+
+
+def test_weights_that_nobody_vouches_for_are_said_to_be_unchecked(
+    checkpoint: Checkpoint, take: Take
+) -> None:
+    manifest = take(checkpoint())
+    assert manifest.origin == "Taken as its maker's, from a local folder; nobody checked it."
+
+
+@pytest.fixture
+def copied(checkpoint: Checkpoint, take: Take, models: Path, tmp_path: Path) -> CopyOf:
+    """A copy of a model folder whose manifest says what these keywords say."""
+    taken = take(checkpoint()).model_dump(mode="json")
+
+    def copy(**changes: object) -> Path:
+        folder = tmp_path / "elsewhere" / "copied"
+        shutil.copytree(models / "local-tiny", folder)
+        (folder / "manifest.json").write_text(json.dumps(taken | changes))
+        return folder
+
+    return copy
+
+
+@pytest.mark.parametrize("weights", [Weights.RANDOM, Weights.DEQUANTIZED])
+def test_a_copy_of_a_model_folder_keeps_what_its_manifest_says(
+    copied: CopyOf, take: Take, weights: Weights
+) -> None:
+    said = {"name": "Tiny (so so)", "license": "MIT", "seed": 7, "origin": "Drawn."}
+    manifest = take(copied(weights=weights, **said))
+    assert manifest.weights is weights
+    assert (manifest.name, manifest.license, manifest.seed) == ("Tiny (so so)", "MIT", 7)
+    assert manifest.origin == "From a local folder, whose manifest says: Drawn."
+    assert manifest.reference == "local:copied"
+
+
+def test_a_copy_needs_no_tokenizer_where_its_manifest_has_none(copied: CopyOf, take: Take) -> None:
+    folder = copied(weights="random", tokenizer=False)
+    (folder / "tokenizer.json").unlink()
+    said = json.loads((folder / "manifest.json").read_text())
+    said["files"] = [file for file in said["files"] if file["path"] != "tokenizer.json"]
+    (folder / "manifest.json").write_text(json.dumps(said))
+    assert not take(folder).tokenizer
+
+
+@pytest.mark.parametrize(("name", "end"), [("model.safetensors", b"\1"), ("config.json", b" ")])
+def test_a_copy_that_does_not_fit_its_manifest_is_refused(
+    copied: CopyOf, take: Take, models: Path, name: str, end: bytes
+) -> None:
+    folder = copied(weights="random")
+    data = (folder / name).read_bytes().removesuffix(b"\0")
+    (folder / name).write_bytes(data + end)
+    with pytest.raises(ModelError, match=rf"{name} is not what its manifest\.json says.*[Rr]emove"):
+        take(folder)
+    assert not (models / "local-copied").exists()
+
+
+def test_a_manifest_of_ours_that_cannot_be_read_is_refused(copied: CopyOf, take: Take) -> None:
+    with pytest.raises(ModelError, match=r"manifest\.json .* cannot be understood"):
+        take(copied(weights="so so"))
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", "no JSON", '{"format": "other/1"}'])
+def test_a_manifest_of_somebody_elses_says_nothing(
+    checkpoint: Checkpoint, take: Take, text: str
+) -> None:
+    folder = checkpoint()
+    (folder / "manifest.json").write_text(text)
+    assert take(folder).weights is Weights.ORIGINAL
+
+
+def test_a_model_that_was_taken_for_original_before_is_noticed(copied: CopyOf, take: Take) -> None:
+    folder = copied(weights="random")
+    (folder / "manifest.json").rename(folder / "kept")
+    take(folder)
+    (folder / "kept").rename(folder / "manifest.json")
+    with pytest.raises(ModelError, match="its weights are original in one and random in the other"):
+        take(folder)
 
 
 def test_its_files_are_hard_linked(checkpoint: Checkpoint, take: Take, models: Path) -> None:
