@@ -34,7 +34,7 @@ def test_a_missing_models_folder_says_what_to_run(models: Path) -> None:
     with pytest.raises(ModelMissing, match="There is no models folder") as caught:
         verify("embedded", models)
     assert caught.value.exit_status == 4
-    command = f"ecocompute download --parameters_file ... --models_dir {models}"
+    command = f"ecocompute download --parameters_file FILE --models_dir {models}"
     assert command in caught.value.fix
 
 
