@@ -22,7 +22,8 @@ from ecocompute_cube.model.base import Record
 #: where there is no journal.
 Recompute: TypeAlias = Callable[[Path, Document], Sequence[str] | None]
 
-DOCUMENT_PATTERN: Final = "energy*.json"  # what measure writes, and the published name
+#: What measure writes, and the two ways in which published documents are named.
+DOCUMENT_PATTERNS: Final = ("energy*.json", "*.energy.json")
 _MOST_PATH: Final = 300  # characters of a path on screen
 
 _DONE, _WANTING = 0, 1
@@ -57,7 +58,7 @@ class Validation(Record):
 def validate_paths(
     paths: Sequence[Path], profile: Profile = Profile.CORE, recompute: Recompute | None = None
 ) -> tuple[Checked, ...]:
-    """Every document at these paths, checked; a folder stands for the ``energy*.json`` below it.
+    """Every document at these paths, checked; a folder stands for those below it, by their names.
 
     Raises UsageError for a path that is not there and a folder without documents. A file that is
     not a document is a result, not an error: its neighbours are checked all the same.
@@ -96,10 +97,12 @@ def as_json(checked: Sequence[Checked], profile: Profile = Profile.CORE) -> str:
 def _documents_at(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.rglob(DOCUMENT_PATTERN) if file.is_file())
+    named = {file for pattern in DOCUMENT_PATTERNS for file in path.rglob(pattern)}
+    found = sorted(file for file in named if file.is_file())
     if not found:
         raise UsageError(
-            f"There is no {DOCUMENT_PATTERN} below the folder '{shown(str(path), _MOST_PATH)}'.",
+            f"There is no {' or '.join(DOCUMENT_PATTERNS)} below the folder "
+            f"'{shown(str(path), _MOST_PATH)}'.",
             "Name the folder that 'ecocompute measure' wrote to, or a file.",
         )
     return found

@@ -33,13 +33,13 @@ def _written(path: Path, document: object) -> Path:
 def test_a_folder_stands_for_the_documents_below_it_in_order(
     tmp_path: Path, conformant: Json
 ) -> None:
-    for name in ("b/energy.json", "a/energy_NF4.json", "a/other.json"):
+    for name in ("b/energy.json", "a/energy_NF4.json", "a/other.json", "c/rtx.energy.json"):
         _written(tmp_path / name, conformant)
     (tmp_path / "energy.json").mkdir()
     names = [
         Path(each.path).relative_to(tmp_path).as_posix() for each in validate_paths([tmp_path])
     ]
-    assert names == ["a/energy_NF4.json", "b/energy.json"]
+    assert names == ["a/energy_NF4.json", "b/energy.json", "c/rtx.energy.json"]
 
 
 def test_a_document_named_twice_is_checked_once(tmp_path: Path, conformant: Json) -> None:
@@ -47,8 +47,13 @@ def test_a_document_named_twice_is_checked_once(tmp_path: Path, conformant: Json
     assert len(validate_paths([path, tmp_path, path])) == 1
 
 
+def test_a_name_of_both_kinds_is_checked_once(tmp_path: Path, conformant: Json) -> None:
+    _written(tmp_path / "energy_NF4.energy.json", conformant)
+    assert len(validate_paths([tmp_path])) == 1
+
+
 def test_a_folder_without_documents_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no energy\*\.json"):
+    with pytest.raises(UsageError, match=r"no energy\*\.json or \*\.energy\.json"):
         validate_paths([tmp_path])
 
 
