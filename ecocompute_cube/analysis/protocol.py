@@ -322,6 +322,8 @@ _MOST_TRACES: Final = 8  # a document names two; more would bury the report in n
 
 
 def _notes(document: Document, profile: Profile) -> Iterator[Note]:
+    if at(document, "rehearsal") is True:
+        yield Note(code="rehearsal", text="This is a rehearsal; nothing was measured.")
     what = extension(document)
     if what is not None:
         text = f"An additional measurement ({what}): label it as such, never pool it."

@@ -115,6 +115,17 @@ def test_a_baseline_that_does_not_fit_bars_conformance(
     assert _parts(grade(document, Profile.CORE, no_schema)) == {("4.2.1", "baseline")}
 
 
+def test_a_rehearsal_is_called_one_before_all_else(
+    ours: Json, changed: Change, no_schema: Check
+) -> None:
+    document = changed(changed(ours, "rehearsal", True), "workload.weights", "random")
+    first, *_ = grade(document, Profile.CORE, no_schema).notes
+    assert first.code == "rehearsal"
+    assert first.text == "This is a rehearsal; nothing was measured."
+    measured = grade(changed(ours, "rehearsal", False), Profile.CORE, no_schema)
+    assert "rehearsal" not in [note.code for note in measured.notes]
+
+
 @pytest.mark.parametrize("weights", ["random", "dequantized"])
 def test_weights_of_another_origin_are_noted_not_refused(
     ours: Json, changed: Change, no_schema: Check, weights: str
