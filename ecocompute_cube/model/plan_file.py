@@ -111,7 +111,7 @@ def _load_yaml(path: Path) -> dict[str, object]:
         ) from None
     except FileNotFoundError:
         raise PlanError(
-            f"There is no parameters file '{path.name}' at the place given.",
+            f"There is no parameters file '{printable(str(path))}'.",
             "Copy workspace/config/default.yaml, or name an existing file with --parameters_file.",
         ) from None
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or NUL in the path

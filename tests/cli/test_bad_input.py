@@ -96,7 +96,7 @@ def test_a_plan_that_is_none(desk: Desk, text: str, words: list[str]) -> None:
 def test_a_plan_that_is_not_there_or_not_a_file_or_not_text(desk: Desk) -> None:
     desk.plan.unlink()
     status, told = desk.measure()
-    assert status == 2 and "There is no parameters file 'plan.yaml'" in told
+    assert status == 2 and f"There is no parameters file '{desk.plan}'." in told
     desk.plan.mkdir()
     status, told = desk.measure()
     assert status == 2 and "'plan.yaml' is a folder" in told
@@ -265,7 +265,7 @@ Validate = Callable[..., Validated]
 
 def test_validate_of_nothing(desk: Desk) -> None:
     status, told = desk.told("validate", desk.folder)
-    assert status == 2 and "There is no energy*.json below" in told
+    assert status == 2 and "There is no energy*.json or *.energy.json below" in told
     status, told = desk.told("validate", desk.folder / "nowhere.json")
     assert status == 2 and "nowhere.json" in told
 
