@@ -162,7 +162,6 @@ def test_a_key_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
     ("name", "cause"),
     [
         (".", "is a folder"),
-        ("missing.yaml", "no parameters file 'missing.yaml'"),
         ("plan.yaml/below", "Not a directory"),
         ("a" * 300, "File name too long"),
         ("a\0b", "null byte"),
@@ -175,6 +174,15 @@ def test_a_file_that_cannot_be_opened_is_a_plan_error_without_the_path(
     with pytest.raises(PlanError, match=cause) as caught:
         read_plan(tmp_path / name)
     assert f"{tmp_path}/" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", "plans/missing.yaml"])
+def test_a_file_that_is_not_there_is_named_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PlanError, match=f"no parameters file '{name}'"):
+        read_plan(Path(name))
 
 
 # What is accepted
