@@ -74,7 +74,9 @@ def main(
         command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
     except EcoError as error:
-        _say(f"error: {error.cause}\n{error.fix}")
+        from ecocompute_cube.model.base import printable
+
+        _say(f"error: {printable(error.cause)}\n{printable(error.fix)}")
         return error.exit_status
     except KeyboardInterrupt:
         _say("stopped")

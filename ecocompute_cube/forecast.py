@@ -12,6 +12,7 @@ from ecocompute_cube.engine.predict import Prediction, Size, check_context, pred
 from ecocompute_cube.engine.schedule import Block, block_order, groups
 from ecocompute_cube.errors import ModelError
 from ecocompute_cube.model.architectures import architecture
+from ecocompute_cube.model.base import printable
 from ecocompute_cube.model.plan import EMBEDDED, RANDOM_PREFIX, public_reference
 from ecocompute_cube.units import gib
 
@@ -43,7 +44,10 @@ class Forecast(NamedTuple):
     def text(self) -> str:
         """For people."""
         protocol, guess = self.plan.protocol, self.prediction
-        lines = [f"plan {self.plan.name}, {protocol.mode}, {protocol.sessions} session(s)", ""]
+        lines = [
+            f"plan {printable(self.plan.name)}, {protocol.mode}, {protocol.sessions} session(s)",
+            "",
+        ]
         lines += [_arm_line(arm, guess) for arm in guess.arm_s]
         lines += ["", "order in the first session:"]
         lines += [f"  block {b.block + 1}: {', '.join(b.order)}" for b in self.blocks]

@@ -42,12 +42,9 @@ class Trace(NamedTuple):
 
 def read_trace(folder: Path, stored: TraceStored) -> Trace | Absent:
     """The trace file beside a journal, if it is there and is the one that was stored."""
-    try:
-        packed = (folder / stored.file).read_bytes()
-    except OSError as error:
-        return Absent(reason=f"the trace file cannot be read ({error.strerror})")
-    except ValueError as error:  # a name with a NUL
-        return Absent(reason=f"the trace file cannot be read ({error})")
+    packed = _packed(folder / stored.file)
+    if isinstance(packed, Absent):
+        return packed
     if sha256_hex(packed) != stored.sha256:
         return Absent(reason="the trace file is not the one the journal names (sha256 differs)")
     try:
@@ -58,6 +55,17 @@ def read_trace(folder: Path, stored: TraceStored) -> Trace | Absent:
         return parse_trace(text.decode("ascii"))
     except (OSError, EOFError, zlib.error, ValueError) as error:
         return Absent(reason=f"the trace file is damaged ({error})")
+
+
+def _packed(path: Path) -> bytes | Absent:
+    try:
+        if path.is_fifo():  # it would be waited for
+            return Absent(reason="the trace file is a pipe")
+        return path.read_bytes()
+    except OSError as error:
+        return Absent(reason=f"the trace file cannot be read ({error.strerror})")
+    except ValueError as error:  # a name with a NUL
+        return Absent(reason=f"the trace file cannot be read ({error})")
 
 
 def parse_trace(text: str) -> Trace:

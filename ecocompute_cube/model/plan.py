@@ -103,11 +103,13 @@ class Protocol(Record):
     """How the work is repeated, ordered and judged. Stored before the first window."""
 
     mode: Mode = Mode.PROTOCOL
-    iterations: int | None = Field(default=None, ge=1)  #: generations a window; null: by the mode
-    window_s: float = Field(default=20.0, gt=0)  #: least length of a precise window
-    blocks: int = Field(default=3, ge=1)  #: complete blocks a session
-    sessions: int = Field(default=1, ge=1)  #: separately started machines
-    cooldown_s: float = Field(default=0.0, ge=0)  #: pause before each visit of an arm
+    iterations: int | None = Field(
+        default=None, ge=1, le=10_000
+    )  #: generations a window; null: by the mode
+    window_s: float = Field(default=20.0, gt=0, le=3600)  #: least length of a precise window
+    blocks: int = Field(default=3, ge=1, le=1000)  #: complete blocks a session
+    sessions: int = Field(default=1, ge=1, le=1000)  #: separately started machines
+    cooldown_s: float = Field(default=0.0, ge=0, le=3600)  #: pause before each visit of an arm
     warmup: Warmup = Warmup()
     threshold_pct: float = Field(default=2.0, gt=0, lt=100)  #: what counts as a difference
     confidence: float = Field(default=0.95, gt=0.5, lt=1)
@@ -184,12 +186,15 @@ class Contrast(Record):
 ArmText = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+(/[a-z]+)?$")]
 
 
+Reference = Annotated[str, Field(max_length=1024)]  #: shorter than any system's longest path
+
+
 class Plan(Record):
     """Everything that decides what a run does."""
 
     format: Literal["ecocompute-plan/1"] = "ecocompute-plan/1"
     name: str = Field(min_length=1, max_length=80)
-    models: tuple[str, ...] = Field(default=(EMBEDDED,), min_length=1)
+    models: tuple[Reference, ...] = Field(default=(EMBEDDED,), min_length=1)
     arms: tuple[ArmText, ...] = Field(default=("FP16", "NF4", "INT8"), min_length=1)
     workloads: tuple[Workload, ...] = Field(default=(Workload(),), min_length=1)
     contrasts: tuple[ContrastChoice, ...] = ()

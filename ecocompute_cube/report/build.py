@@ -298,8 +298,31 @@ def arm_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
     own = run.findings[arm.id]
     if run.counted(arm.id):
         own = tuple(_spared(finding) for finding in own)
-    about_arm = (*_model_findings(run, arm), *_refusals(run, arm), *_no_perplexity(run, arm))
+    about_arm = (
+        *_model_findings(run, arm),
+        *_refusals(run, arm),
+        *_no_perplexity(run, arm),
+        *_unfinished(run, arm),
+    )
     return _distinct((*about_arm, *own))
+
+
+def _unfinished(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
+    """Fewer blocks than were planned before the run: a claim could have been stopped at will."""
+    protocol = run.known.run.plan.protocol
+    wanted = protocol.blocks * protocol.sessions
+    done = len({(w.fact.session, w.fact.block) for w in run.windows[arm.id]})
+    if done >= wanted or run.known.run.rehearsal:
+        return ()
+    return (
+        Finding(
+            code="unfinished",
+            subject=arm.id,
+            cause=f"Only {done} of the planned {wanted} blocks are complete.",
+            fix="Run the same measure command again to finish them.",
+            effect="lowers the tier",
+        ),
+    )
 
 
 def _no_perplexity(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:

@@ -167,3 +167,12 @@ def test_a_run_whose_arms_are_all_refused_ends_as_failed_and_can_be_tried_again(
     assert read_run(run).journal.records[-1].model_dump()["reason"] == "failed"
     assert Scene(tmp_path).measure(plan()) == run
     assert [arm.blocks for arm in build_report(read_run(run)).arms] == [3, 3, 3]
+
+
+def test_a_run_that_was_not_finished_says_so(tmp_path: Path) -> None:
+    asked = plan(protocol={"blocks": 6})
+    report = write_energy(Scene(tmp_path).measure(asked, max_minutes=12))
+    unfinished = [finding for finding in report.findings if finding.code == "unfinished"]
+    assert len(unfinished) == 3
+    assert "of the planned 6 blocks" in unfinished[0].cause
+    assert all("unfinished" in arm.lowered_by for arm in report.arms)
