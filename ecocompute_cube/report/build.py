@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.analysis.compare import compare
-from ecocompute_cube.analysis.evidence import Evidence, Visit, evidence, judged_windows
-from ecocompute_cube.analysis.gates import HOST_CHANGE, Judged, judge, valid
+from ecocompute_cube.analysis.gates import Judged
 from ecocompute_cube.analysis.ratios import log_interval, replicates
-from ecocompute_cube.analysis.traces import Trace, read_trace
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
-from ecocompute_cube.model.claims import Comparison, Finding
-from ecocompute_cube.model.journal import PowerKind, QualityScored, QualitySkipped, TraceStored
-from ecocompute_cube.model.journal_file import JOURNAL_NAME, Journal, read_journal
-from ecocompute_cube.model.manifest import Weights
+from ecocompute_cube.model.claims import Comparison
+from ecocompute_cube.model.journal import PowerKind, QualityScored
 from ecocompute_cube.model.plan import BASELINE, Arm, Selector
 from ecocompute_cube.model.report import (
     ArmReport,
@@ -29,81 +24,15 @@ from ecocompute_cube.model.report import (
     Evidence as EvidenceReport,
 )
 from ecocompute_cube.report.answer import answer, question
+from ecocompute_cube.report.findings import arm_findings, findings_of
+from ecocompute_cube.report.run import RunEvidence
 from ecocompute_cube.units import Joule, mj_per_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
-    from ecocompute_cube.model.manifest import Manifest
 
 FORMAT: Final = "ecocompute-report/1"
-
-#: What else must be said of weights that are not their maker's.
-_NO_QUALITY: Final = {
-    Weights.DEQUANTIZED: ", and the perplexity of quantizing them again (*) is not what a "
-    "precision costs"
-}
-
-
-class RunEvidence(NamedTuple):
-    """Everything a report of one run is made from."""
-
-    journal: Journal
-    known: Evidence
-    windows: dict[str, tuple[Judged, ...]]
-    findings: dict[str, tuple[Finding, ...]]  #: by arm, the windows' own
-    traces: dict[Visit, Trace | Absent]
-
-    def manifest(self, arm: Arm) -> Manifest:
-        """The model an arm runs."""
-        return next(m for m in self.known.run.models if m.reference == arm.model)
-
-    def counted(self, arm: str) -> tuple[Judged, ...]:
-        """The arm's windows that no finding forbids."""
-        return tuple(window for window in self.windows[arm] if valid(judge(window)))
-
-
-def read_run(folder: Path) -> RunEvidence:
-    """Read a run folder. Raises JournalBroken as ``read_journal`` does."""
-    journal = read_journal(folder / JOURNAL_NAME)
-    known = evidence(journal.records)
-
-    @cache
-    def trace(visit: Visit) -> Trace | Absent:
-        stored = known.traces.get(visit)
-        if isinstance(stored, TraceStored):
-            return read_trace(folder, stored)
-        return Absent(reason=stored.reason if stored else "no trace was kept")
-
-    windows = {arm.id: judged_windows(known, arm, trace) for arm in known.arms()}
-    # A rehearsal has one finding of its own; gates on windows without a board would add noise.
-    findings = {
-        arm: _window_findings(found) if not known.run.rehearsal else ()
-        for arm, found in windows.items()
-    }
-    return RunEvidence(journal, known, windows, findings, {v: trace(v) for v in known.traces})
-
-
-def _window_findings(windows: tuple[Judged, ...]) -> tuple[Finding, ...]:
-    """Each code once, with how many of the arm's windows it is about."""
-    found = [finding for window in windows for finding in judge(window)]
-    times = Counter(finding.code for finding in found)
-    return tuple(
-        finding.model_copy(
-            update={"cause": f"{finding.cause} ({times[finding.code]} of {len(windows)} windows)"}
-        )
-        if len(windows) > 1
-        else finding
-        for finding in _distinct(found)
-    )
-
-
-def _distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    first: dict[tuple[str, str], Finding] = {}
-    for finding in findings:
-        first.setdefault((finding.code, finding.subject), finding)
-    return tuple(first.values())
 
 
 def build_report(run: RunEvidence) -> Report:
@@ -281,153 +210,4 @@ def _sessions(run: RunEvidence) -> tuple[SessionReport, ...]:
             resident=session.resident,
         )
         for session in run.known.sessions
-    )
-
-
-def findings_of(run: RunEvidence) -> tuple[Finding, ...]:
-    """Every finding: of the run, of its models, of each arm."""
-    arms = tuple(finding for arm in run.known.arms() for finding in arm_findings(run, arm))
-    return _distinct((*_run_findings(run), *arms))
-
-
-def arm_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
-    """The findings that bear on one arm.
-
-    Windows that do not count forbid nothing while others of the arm do count.
-    """
-    own = run.findings[arm.id]
-    if run.counted(arm.id):
-        own = tuple(_spared(finding) for finding in own)
-    about_arm = (
-        *_model_findings(run, arm),
-        *_refusals(run, arm),
-        *_no_perplexity(run, arm),
-        *_unfinished(run, arm),
-    )
-    return _distinct((*about_arm, *own))
-
-
-def _unfinished(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
-    """Fewer blocks than were planned before the run: a claim could have been stopped at will."""
-    protocol = run.known.run.plan.protocol
-    wanted = protocol.blocks * protocol.sessions
-    done = len({(w.fact.session, w.fact.block) for w in run.windows[arm.id]})
-    if done >= wanted or run.known.run.rehearsal:
-        return ()
-    return (
-        Finding(
-            code="unfinished",
-            subject=arm.id,
-            cause=f"Only {done} of the planned {wanted} blocks are complete.",
-            fix="Run the same measure command again to finish them.",
-            effect="lowers the tier",
-        ),
-    )
-
-
-def _no_perplexity(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
-    skipped = run.known.quality.get(arm.id)
-    if not isinstance(skipped, QualitySkipped) or run.manifest(arm).weights is Weights.RANDOM:
-        return ()
-    return (
-        Finding(
-            code="no_perplexity",
-            subject=arm.id,
-            cause=f"The perplexity could not be scored: {skipped.reason}",
-            fix="See the arm's log in the run folder.",
-            effect="note",
-        ),
-    )
-
-
-def _spared(finding: Finding) -> Finding:
-    if finding.effect != "invalid":
-        return finding
-    cause = f"{finding.cause} Such windows do not count."
-    return finding.model_copy(update={"effect": "lowers the tier", "cause": cause})
-
-
-def _run_findings(run: RunEvidence) -> tuple[Finding, ...]:
-    if run.known.run.rehearsal:
-        return (
-            Finding(
-                code="rehearsal",
-                subject="run",
-                cause="This is a rehearsal without a board: tokens and perplexity are real, though "
-                "of one short text; no energy was measured, and speeds say nothing about a board.",
-                fix="Run the same command on a machine with an NVIDIA GPU.",
-                effect="invalid",
-            ),
-        )
-    return (*_host_uneven(run), *_sessions_differ(run))
-
-
-def _sessions_differ(run: RunEvidence) -> tuple[Finding, ...]:
-    """Sessions on other drivers or processors may be pooled, but it must be said."""
-    drivers = {s.board.driver for s in run.known.sessions if present(s.board)}
-    processors = {s.host.cpu for s in run.known.sessions if present(s.host.cpu)}
-    differing = [sorted(each) for each in (drivers, processors) if len(each) > 1]
-    return tuple(
-        Finding(
-            code="sessions_differ",
-            subject="run",
-            cause=f"The sessions ran on different drivers or processors ({', '.join(names)}).",
-            fix="Trust the paired ratios more than the absolute figures.",
-            effect="note",
-        )
-        for names in differing
-    )
-
-
-def _host_uneven(run: RunEvidence) -> tuple[Finding, ...]:
-    """The host's own speed over all counted windows."""
-    spins = [
-        s
-        for windows in run.windows.values()
-        for window in windows
-        if present(window.fact.host_spin_s)
-        for s in window.fact.host_spin_s
-        if s > 0
-    ]
-    change = max(spins) / min(spins) - 1 if spins else 0.0
-    if change <= HOST_CHANGE:
-        return ()
-    return (
-        Finding(
-            code="host_uneven",
-            subject="run",
-            cause=f"The host's own speed, by a fixed loop, differed by {change:.0%} over the run; "
-            "at batch 1 the board waits for the host.",
-            fix="Trust the paired ratios more than the absolute figures, and measure more blocks.",
-            effect="note",
-        ),
-    )
-
-
-def _model_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
-    manifest = run.manifest(arm)
-    if manifest.weights is Weights.ORIGINAL:
-        return ()
-    return (
-        Finding(
-            code="weights_not_original",
-            subject=arm.id,
-            cause=f"The weights of {manifest.name} are {manifest.weights}, not its maker's: "
-            f"not poolable with the named model{_NO_QUALITY.get(manifest.weights, '')}.",
-            fix="Measure the original checkpoint from a local folder.",
-            effect="note",
-        ),
-    )
-
-
-def _refusals(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
-    return tuple(
-        Finding(
-            code=refused.reason,
-            subject=arm.id,
-            cause=refused.cause,
-            fix=refused.fix or "See the arm's log.",
-            effect="lowers the tier" if run.counted(arm.id) else "invalid",
-        )
-        for refused in run.known.refused.get(arm.id, ())
     )

@@ -22,14 +22,9 @@ from ecocompute_cube.model.energy import (
 )
 from ecocompute_cube.model.journal import PowerKind, QualityScored, SessionOpened
 from ecocompute_cube.model.plan import BASELINE, Arm, Selector
-from ecocompute_cube.report.build import (
-    RunEvidence,
-    arm_findings,
-    findings_of,
-    mean_nll,
-    perplexity,
-    worst_source,
-)
+from ecocompute_cube.report.build import mean_nll, perplexity, worst_source
+from ecocompute_cube.report.findings import arm_findings, findings_of
+from ecocompute_cube.report.run import RunEvidence
 from ecocompute_cube.report.surroundings import environment, power_trace, sample_rate, thermal
 from ecocompute_cube.units import Joule, mj_per_token
 

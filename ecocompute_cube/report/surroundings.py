@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ecocompute_cube.analysis.traces import Trace
     from ecocompute_cube.model.journal import SessionOpened
     from ecocompute_cube.model.plan import Arm
-    from ecocompute_cube.report.build import RunEvidence
+    from ecocompute_cube.report.run import RunEvidence
 
 _WINDOW_NOTE: Final = (
     "Each file spans one visit of the arm: load (first visit), warm-up, the measured window, "

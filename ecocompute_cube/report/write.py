@@ -17,11 +17,12 @@ from ecocompute_cube.errors import (
 from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.model.report import ReportFile
-from ecocompute_cube.report.build import build_report, read_run
+from ecocompute_cube.report.build import build_report
 from ecocompute_cube.report.csv import as_csv
 from ecocompute_cube.report.energy_json import energy_reports
 from ecocompute_cube.report.html import as_html
 from ecocompute_cube.report.recompute import ARMS_FOLDER
+from ecocompute_cube.report.run import read_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

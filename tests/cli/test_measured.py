@@ -12,7 +12,8 @@ from ecocompute_cube.model.base import present
 from ecocompute_cube.model.journal import Refused, TraceLost, TraceStored
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.model.report import ArmReport
-from ecocompute_cube.report.build import build_report, read_run
+from ecocompute_cube.report.build import build_report
+from ecocompute_cube.report.run import read_run
 
 from .rig import Scene, alive, until
 

@@ -33,7 +33,8 @@ from ecocompute_cube.model.journal import (
     WindowMeasured,
 )
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, JournalWriter, read_journal
-from ecocompute_cube.report.build import build_report, read_run
+from ecocompute_cube.report.build import build_report
+from ecocompute_cube.report.run import read_run
 from ecocompute_cube.report.write import write_energy
 from ecocompute_cube.units import Second
 

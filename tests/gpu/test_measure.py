@@ -16,7 +16,8 @@ import pytest
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.journal import BlockClosed, Resumed, RunClosed, TraceStored
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, read_journal
-from ecocompute_cube.report.build import build_report, read_run
+from ecocompute_cube.report.build import build_report
+from ecocompute_cube.report.run import read_run
 
 from .conftest import ROOT
 

@@ -12,8 +12,9 @@ from ecocompute_cube.device.scripted import Behaviour
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.plan import Precision
-from ecocompute_cube.report.build import build_report, read_run
+from ecocompute_cube.report.build import build_report
 from ecocompute_cube.report.recompute import recompute
+from ecocompute_cube.report.run import read_run
 from ecocompute_cube.report.write import write_energy, write_report
 
 from .rig import COSTS, IDLE_W, Scene, plan, true_mj
