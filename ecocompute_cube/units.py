@@ -13,8 +13,6 @@ MillijoulePerToken = NewType("MillijoulePerToken", float)
 
 _NS_PER_S = 1_000_000_000
 _MJ_PER_J = 1_000
-_J_PER_KWH = 3_600_000
-_MEGATOKEN = 1_000_000
 _BYTES_PER_GIB = 2**30
 
 
@@ -44,11 +42,6 @@ def mj_per_token(energy: Joule, tokens: int) -> MillijoulePerToken:
     Raises ZeroDivisionError for no tokens: an absent figure is a reason, never zero.
     """
     return MillijoulePerToken(energy * _MJ_PER_J / tokens)
-
-
-def kwh_per_megatoken(mj_token: float) -> float:
-    """Energy per token in mJ to kWh per million tokens."""
-    return mj_token / _MJ_PER_J * _MEGATOKEN / _J_PER_KWH
 
 
 def gib(size_bytes: float) -> float:

@@ -32,8 +32,6 @@ from ecocompute_cube.model.journal import Certificate, PowerKind
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Mode, Precision, Runtime
 
-VERSION = "ecocompute-energy/2.0"
-
 Positive = Annotated[float, Field(gt=0)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -12,7 +12,7 @@ from ecocompute_cube.model.journal import Board, Host, PowerKind, Tick
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Plan, Precision, Runtime, Workload
 
-FORMAT = "ecocompute-report/1"
+FORMAT: Final = "ecocompute-report/1"
 
 
 class Energy(Record):

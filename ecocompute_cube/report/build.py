@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ecocompute_cube.analysis.compare import compare
 from ecocompute_cube.analysis.gates import Judged
@@ -14,6 +14,7 @@ from ecocompute_cube.model.claims import Comparison
 from ecocompute_cube.model.journal import PowerKind, QualityScored
 from ecocompute_cube.model.plan import BASELINE, Arm, Selector
 from ecocompute_cube.model.report import (
+    FORMAT,
     ArmReport,
     Energy,
     Perplexity,
@@ -30,9 +31,6 @@ from ecocompute_cube.units import Joule, mj_per_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-FORMAT: Final = "ecocompute-report/1"
 
 
 def build_report(run: RunEvidence) -> Report:

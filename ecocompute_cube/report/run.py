@@ -28,6 +28,7 @@ class RunEvidence(NamedTuple):
     journal: Journal
     known: Evidence
     windows: dict[str, tuple[Judged, ...]]
+    counting: dict[str, tuple[Judged, ...]]  #: the windows that no finding forbids
     findings: dict[str, tuple[Finding, ...]]  #: by arm, the windows' own
     traces: dict[Visit, Trace | Absent]
 
@@ -37,7 +38,7 @@ class RunEvidence(NamedTuple):
 
     def counted(self, arm: str) -> tuple[Judged, ...]:
         """The arm's windows that no finding forbids."""
-        return tuple(window for window in self.windows[arm] if valid(judge(window)))
+        return self.counting[arm]
 
 
 def read_run(folder: Path) -> RunEvidence:
@@ -53,17 +54,26 @@ def read_run(folder: Path) -> RunEvidence:
         return Absent(reason=stored.reason if stored else "no trace was kept")
 
     windows = {arm.id: judged_windows(known, arm, trace) for arm in known.arms()}
-    # A rehearsal has one finding of its own; gates on windows without a board would add noise.
-    findings = {
-        arm: _window_findings(found) if not known.run.rehearsal else ()
-        for arm, found in windows.items()
-    }
-    return RunEvidence(journal, known, windows, findings, {v: trace(v) for v in known.traces})
+    verdicts = {arm: tuple((w, judge(w)) for w in found) for arm, found in windows.items()}
+    return RunEvidence(
+        journal=journal,
+        known=known,
+        windows=windows,
+        counting={
+            arm: tuple(w for w, said in pairs if valid(said)) for arm, pairs in verdicts.items()
+        },
+        # A rehearsal has one finding of its own; gates on windows without a board would add noise.
+        findings={
+            arm: () if known.run.rehearsal else _window_findings([said for _, said in pairs])
+            for arm, pairs in verdicts.items()
+        },
+        traces={visit: trace(visit) for visit in known.traces},
+    )
 
 
-def _window_findings(windows: tuple[Judged, ...]) -> tuple[Finding, ...]:
+def _window_findings(windows: list[tuple[Finding, ...]]) -> tuple[Finding, ...]:
     """Each code once, with how many of the arm's windows it is about."""
-    found = [finding for window in windows for finding in judge(window)]
+    found = [finding for said in windows for finding in said]
     times = Counter(finding.code for finding in found)
     return tuple(
         finding.model_copy(

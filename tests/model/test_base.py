@@ -104,7 +104,6 @@ def test_a_sentence_keeps_its_words_and_loses_its_folders(text: str, kept: str) 
 
 def test_units_by_hand() -> None:
     assert units.mj_per_token(units.Joule(2.0), 500) == 4.0
-    assert units.kwh_per_megatoken(3600.0) == pytest.approx(1.0)  # 3600 J a token · 10⁶ ÷ 3.6·10⁶
     assert units.percent(0.85) == pytest.approx(-15.0)
     assert units.gib(2**31) == 2.0
 
