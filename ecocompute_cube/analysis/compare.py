@@ -95,7 +95,7 @@ def _why_none(contrast: Contrast, troubles: Mapping[str, str]) -> str:
 
 def _why(judged: Verdict, n: int, unit: str, threshold: float) -> str:
     if n < 2:  # noqa: PLR2004 (a spread needs two)
-        return f"one of the {unit} gives a change but no interval"
+        return f"one {unit.removesuffix('s')} gives a change but no interval"
     where = {
         Verdict.LOWER: f"the whole interval lies below -{threshold:g} %",
         Verdict.HIGHER: f"the whole interval lies above +{threshold:g} %",

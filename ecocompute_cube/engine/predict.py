@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from ecocompute_cube.model.manifest import Manifest
     from ecocompute_cube.model.plan import Arm, Plan
 
-#: Decoder layers a second that one host drives at batch 1, eager: tokens/s × 24 layers of the run
-#: in data/h200/runs (one H200, 16 cores of a Xeon). The host decides, not the board; another host
-#: may be half or twice as fast.
-_LAYERS_PER_S: Final = {Precision.FP16: 1300.0, Precision.NF4: 1080.0, Precision.INT8: 440.0}
+#: Decoder layers a second that one host drives at batch 1, eager: tokens/s × layers, the mean of
+#: the two protocol runs in data/h200/runs (one H200, 16 cores of a Xeon). The host decides, not the
+#: board; another host may be half or twice as fast.
+_LAYERS_PER_S: Final = {Precision.FP16: 1410.0, Precision.NF4: 990.0, Precision.INT8: 390.0}
 _LOAD_S: Final = 12.0  # importing torch and transformers, on the same host
 _LOAD_BYTES_PER_S: Final = 1e9
 _SCORE_S: Final = 4.0

@@ -56,7 +56,7 @@ def test_a_saving_by_hand() -> None:
         ((1.20, 1.21, 1.22), Verdict.HIGHER, "above +2 %"),
         ((1.001, 1.000, 0.999), Verdict.SAME, "within ±2 %"),
         ((0.90, 1.00, 1.10), Verdict.INCONCLUSIVE, "crosses"),
-        ((0.50,), Verdict.INCONCLUSIVE, "one of the blocks"),
+        ((0.50,), Verdict.INCONCLUSIVE, "one block"),
     ],
 )
 def test_the_verdict_and_why(ratios: tuple[float, ...], verdict: Verdict, reason: str) -> None:
