@@ -13,7 +13,7 @@ from ecocompute_cube.download.progress import Progress, Say, silent
 from ecocompute_cube.errors import ModelCorrupt, ModelMissing
 from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.manifest import Manifest, ModelFile
-from ecocompute_cube.model.plan import public_reference, slug
+from ecocompute_cube.model.plan import model_slug, public_reference
 
 MANIFEST: Final = "manifest.json"
 
@@ -27,7 +27,7 @@ _LOADABLE_NAMES: Final = frozenset({"merges.txt", "vocab.txt"})
 
 def model_folder(reference: str, models_dir: Path) -> Path:
     """The folder below ``models_dir`` that holds the model a plan names ``reference``."""
-    return models_dir / slug(public_reference(reference))
+    return models_dir / model_slug(public_reference(reference))
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -7,9 +7,19 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from ecocompute_cube.model.base import Count, MaybeInt, MaybeStr, Record, Sha256, sha256_hex
+from ecocompute_cube.model.base import (
+    Absent,
+    Count,
+    MaybeInt,
+    MaybeStr,
+    Record,
+    Sha256,
+    sha256_hex,
+)
 
 FORMAT: Final = "ecocompute-manifest/1"
+#: What manifests say that were written before there was a hub to fetch from, and still do.
+NO_COMMIT: Final = Absent(reason="It is not from the hub.")
 
 
 class Weights(enum.StrEnum):
@@ -36,6 +46,7 @@ class Manifest(Record):
     name: str  #: what reports print
     weights: Weights
     origin: str  #: one sentence: what was fetched or built, from what
+    commit: MaybeStr = NO_COMMIT  #: of the hub's repository, 40 hexadecimal digits
     license: MaybeStr
     seed: MaybeInt
     architecture: str  #: transformers model_type

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from ecocompute_cube.errors import PlanError
 from ecocompute_cube.model.architectures import architecture
 from ecocompute_cube.model.base import Record, canonical_json, sha256_hex
+from ecocompute_cube.model.hub_reference import HUB_PREFIX, parse_hub
 
 EMBEDDED: Final = "embedded"
 RANDOM_PREFIX: Final = "random:"
@@ -164,7 +165,7 @@ class Arm(Record):
     @property
     def id(self) -> str:
         """A name that is safe in paths and unique within a plan."""
-        return f"{slug(self.model)}_{self.workload.slug}_{self.precision}_{self.runtime}"
+        return f"{model_slug(self.model)}_{self.workload.slug}_{self.precision}_{self.runtime}"
 
     def changed(self, selector: Selector) -> Arm:
         """The same arm with the selector's fields in place of its own."""
@@ -210,7 +211,7 @@ class Plan(Record):
 
     @model_validator(mode="after")
     def _consistent(self) -> Plan:
-        _refuse_repeats("model", [slug(public_reference(model)) for model in self.models])
+        _refuse_repeats("model", [model_slug(public_reference(model)) for model in self.models])
         _refuse_repeats("arm", [str(choice) for choice in self.choices])
         _refuse_repeats("workload", [workload.slug for workload in self.workloads])
         if self.protocol.mode is Mode.PROTOCOL:
@@ -315,13 +316,22 @@ def slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip("-.") or "unnamed"
 
 
+def model_slug(reference: str) -> str:
+    """The name of a model's folder and of its arms, from its public reference."""
+    if reference.startswith(HUB_PREFIX):
+        return parse_hub(reference).slug
+    return slug(reference)
+
+
 def public_reference(model: str) -> str:
     """A model reference without the host's folders: a local path keeps its last part.
 
-    Raises PlanError for an unknown ``random:`` architecture.
+    Raises PlanError for an unknown ``random:`` architecture or a malformed ``hub:`` name.
     """
     if model == EMBEDDED:
         return model
+    if model.startswith(HUB_PREFIX):
+        return str(parse_hub(model))
     if model.startswith(RANDOM_PREFIX):
         architecture(model.removeprefix(RANDOM_PREFIX))
         return model

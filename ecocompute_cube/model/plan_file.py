@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from ecocompute_cube.errors import PlanError
 from ecocompute_cube.model.base import printable
+from ecocompute_cube.model.hub_reference import HUB_PREFIX, meant_hub
 from ecocompute_cube.model.plan import (
     EMBEDDED,
     RANDOM_PREFIX,
@@ -85,8 +86,11 @@ def _resolve(plan: Plan, folder: Path) -> Plan:
 
 
 def _model_beside(model: str, folder: Path) -> str:
-    if model == EMBEDDED or model.startswith(RANDOM_PREFIX):
+    if model == EMBEDDED or model.startswith((RANDOM_PREFIX, HUB_PREFIX)):
         return model
+    meant = meant_hub(model)
+    if meant is not None and not (folder / model).exists():
+        raise PlanError(f"'{printable(model)}' is no folder.", f"Did you mean {meant}?")
     return _beside(model.removeprefix("local:"), folder)
 
 
