@@ -32,14 +32,21 @@ HEADS = {
     "torch": "torch alone: the default wheels.",
     "torch-cuda": "What a CUDA build of torch asks for; a CPU build does without.",
     "torch-cpu": "torch alone: PyTorch's own CPU wheels, for a pip that is pointed at them.",
+    "image-torch": "What the container has: the torch that the boards in data/ ran, with its CUDA.",
     "build": "What installs this package from its sources.",
     "test": "What `make test` adds.",
     "check": "What `make check` adds.",
+    "mlcube": "The mlcube command, for an environment of its own: `make mlcube`.",
+    "mlcube-build": "What builds the one package of mlcube.txt that has no wheel.",
 }
+# mlcube 0.0.9 asks for omegaconf 2.1.0, whose metadata pip has refused since 24.1; 2.3.0 works.
+MLCUBE = ("mlcube==0.0.9", "mlcube-docker==0.0.9", "mlcube-singularity==0.0.9", "setuptools<81")
+MLCUBE_OVERRIDE = "omegaconf==2.3.0"
 # sha256 and bytes of torch 2.13.0+cpu, manylinux_2_28: they stand in PyTorch's own index and not in
 # the default one. 3.11 x86_64: computed from the file. The others: as recorded alike in the public
 # lock files of unrelated projects (aarch64: nixpkgs, pkgs/development/python-modules/torch/bin).
 TORCH_VERSION = "2.13.0"
+IMAGE_TORCH_VERSION = "2.11.0"  # with this one NF4 and INT8 ran on the boards in data/
 TORCH_CPU_SHA256 = {
     ("3.11", "x86_64"): "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",
     ("3.12", "x86_64"): "4ca4a9394b0c771238a4f73590fdbbc4debad85ed0fa63d026ae1b085da7d6e2",
@@ -67,15 +74,22 @@ Stanzas = dict[str, str]
 
 def main() -> None:
     args = parse_arguments()
-    lock = resolve(args.uv, args.root, args.work)
-    files = {name: export(args.uv, args.work, flags) for name, flags in EXPORTS.items()}
+    lock = resolve(args.uv, args.root, args.work / "native", TORCH_VERSION)
+    files = {
+        name: export(args.uv, args.work / "native", flags) for name, flags in EXPORTS.items()
+    }
     files |= split_torch(files["measure"])
+    image_lock = resolve(args.uv, args.root, args.work / "image", IMAGE_TORCH_VERSION)
+    image = export(args.uv, args.work / "image", EXPORTS["measure"])
+    files |= {"image-torch": beside(image, files["measure"])} | compile_mlcube(args.uv, args.work)
     sizes = wheel_sizes(lock)
+    image_sizes = wheel_sizes(image_lock)
     for name, stanzas in files.items():
         path = args.root / "requirements" / f"{name}.txt"
-        path.write_text(render(name, stanzas, sizes), encoding="utf-8")
+        known = image_sizes if name == "image-torch" else sizes
+        path.write_text(render(name, stanzas, known), encoding="utf-8")
         print(
-            f"{path.relative_to(args.root)}: {len(stanzas)} packages, {size_line(stanzas, sizes)}"
+            f"{path.relative_to(args.root)}: {len(stanzas)} packages, {size_line(stanzas, known)}"
         )
 
 
@@ -86,11 +100,12 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def resolve(uv: Path, root: Path, work: Path) -> dict[str, Any]:
+def resolve(uv: Path, root: Path, work: Path, torch: str) -> dict[str, Any]:
     """Lock the project's requirements and return the lock. A fixed version spares building it."""
-    work.mkdir()
+    work.mkdir(parents=True)
     project = (root / "pyproject.toml").read_text(encoding="utf-8")
     project = project.replace('dynamic = ["version"]', 'version = "0"')
+    project = project.replace(f'"torch=={TORCH_VERSION}"', f'"torch=={torch}"')
     (work / "pyproject.toml").write_text(project, encoding="utf-8")
     subprocess.run([uv, "lock", "--quiet", "--project", work], check=True)
     return tomllib.loads((work / "uv.lock").read_text(encoding="utf-8"))
@@ -107,9 +122,14 @@ def export(uv: Path, work: Path, flags: list[str]) -> Stanzas:
         "--no-header",
         *flags,
     ]
-    text = subprocess.run(
-        [*command, "--project", work], check=True, capture_output=True, text=True
-    ).stdout
+    return stanzas_of(
+        subprocess.run(
+            [*command, "--project", work], check=True, capture_output=True, text=True
+        ).stdout
+    )
+
+
+def stanzas_of(text: str) -> Stanzas:
     stanzas = re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE | re.IGNORECASE)
     plain = (stanza.rstrip().replace(EVERYWHERE, " \\") for stanza in stanzas if "==" in stanza)
     return {stanza.split("==")[0]: stanza for stanza in plain}
@@ -126,6 +146,31 @@ def split_torch(measure: Stanzas) -> dict[str, Stanzas]:
     hashes = [f"    --hash=sha256:{sha}" for sha in TORCH_CPU_SHA256.values()]
     cpu = " \\\n".join([f"torch=={TORCH_VERSION}+cpu", *hashes])
     return {"torch": {"torch": torch}, "torch-cuda": cuda, "torch-cpu": {CPU_TORCH: cpu}}
+
+
+def beside(image: Stanzas, measure: Stanzas) -> Stanzas:
+    """Return what the image has that `measure` has not: torch and its closure.
+
+    Everything else must be the same there, or a container would measure other software.
+    """
+    rest = {name: image.pop(name) for name in list(image) if name in measure}
+    if rest != measure:
+        changed = sorted(name for name in measure if rest.get(name) != measure[name])
+        raise SystemExit(f"with torch {IMAGE_TORCH_VERSION} these differ: {', '.join(changed)}")
+    return image
+
+
+def compile_mlcube(uv: Path, work: Path) -> dict[str, Stanzas]:
+    """Resolve mlcube with its one repaired requirement; setuptools apart, for it builds another."""
+    (work / "mlcube.in").write_text("\n".join(MLCUBE), encoding="utf-8")
+    (work / "override.txt").write_text(MLCUBE_OVERRIDE, encoding="utf-8")
+    command = [uv, "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header"]
+    options = ["--python-version", "3.11", "--overrides", work / "override.txt", "--no-annotate"]
+    done = subprocess.run(
+        [*command, *options, work / "mlcube.in"], check=True, capture_output=True, text=True
+    )
+    stanzas = stanzas_of(done.stdout)
+    return {"mlcube-build": {"setuptools": stanzas.pop("setuptools")}, "mlcube": stanzas}
 
 
 def wheel_sizes(lock: dict[str, Any]) -> dict[tuple[str, str], int]:
@@ -172,11 +217,9 @@ def size_line(stanzas: Stanzas, sizes: dict[tuple[str, str], int]) -> str:
 
 
 def render(name: str, stanzas: Stanzas, sizes: dict[tuple[str, str], int]) -> str:
-    head = [
-        HEADS[name],
-        "Written by scripts/lock.sh (`make lock`). Do not edit.",
-        size_line(stanzas, sizes),
-    ]
+    head = [HEADS[name], "Written by scripts/lock.sh (`make lock`). Do not edit."]
+    if not name.startswith("mlcube"):
+        head.append(size_line(stanzas, sizes))
     body = [stanzas[key] for key in sorted(stanzas)]
     return "\n".join([*(f"# {line}" for line in head), *body, ""])
 

@@ -111,12 +111,12 @@ def _load_yaml(path: Path) -> dict[str, object]:
     except IsADirectoryError:
         raise PlanError(
             f"'{path.name}' is a folder, not a parameters file.",
-            "Give a YAML file with --parameters_file, for example workspace/config/default.yaml.",
+            "Give a YAML file with --parameters_file, for example workspace/config/protocol.yaml.",
         ) from None
     except FileNotFoundError:
         raise PlanError(
             f"There is no parameters file '{printable(str(path))}'.",
-            "Copy workspace/config/default.yaml, or name an existing file with --parameters_file.",
+            "Copy workspace/config/protocol.yaml, or name an existing file with --parameters_file.",
         ) from None
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or NUL in the path
         reason = error.strerror if isinstance(error, OSError) else error
@@ -173,7 +173,7 @@ def _parse_yaml(text: str, name: str) -> dict[str, object]:
     if not isinstance(data, dict):
         raise PlanError(
             f"{name} does not hold a mapping of plan keys.",
-            "Start from workspace/config/default.yaml.",
+            "Start from workspace/config/protocol.yaml.",
         )
     return data
 

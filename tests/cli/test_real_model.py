@@ -212,7 +212,7 @@ def test_run_rehearses_by_itself_and_a_library_that_cannot_be_loaded_costs_its_a
 ) -> None:
     write_tiny(tmp_path / "tiny")
     (tmp_path / "workspace" / "config").mkdir(parents=True)
-    (tmp_path / "workspace" / "config" / "default.yaml").write_text(
+    (tmp_path / "workspace" / "config" / "protocol.yaml").write_text(
         "name: all\nmodels: [../../tiny]\narms: [FP16, NF4]\nprotocol: {mode: precise}\n"
         "workloads: [{prompt_tokens: 4, output_tokens: 8}]\n"
     )
