@@ -206,6 +206,15 @@ def _plan_file(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _hub_cache(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--hub_cache",
+        type=_path,
+        metavar="DIR",
+        help="a Hugging Face hub cache to take files from, in place of the user's own; only read",
+    )
+
+
 def _measuring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rehearse", action="store_true", help="decode on the CPU; measure no energy"
@@ -234,6 +243,7 @@ def _add_run(commands: Commands) -> None:
     )
     _plan_file(parser)
     _folder(parser, "--models_dir", _MODELS, "models")
+    _hub_cache(parser)
     _folder(parser, "--output_dir", _RESULTS, "results")
     _folder(parser, "--report_dir", _REPORT, "pages")
     _measuring(parser)
@@ -243,6 +253,7 @@ def _add_download(commands: Commands) -> None:
     parser = _add(commands, "download", "fetch or build the models a plan names", _download)
     _plan_file(parser)
     _folder(parser, "--models_dir", _MODELS, "where models go")
+    _hub_cache(parser)
 
 
 def _add_measure(commands: Commands) -> None:
@@ -290,10 +301,12 @@ _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
 
 
 def _download(options: argparse.Namespace) -> int:
-    from ecocompute_cube.download import download
+    from ecocompute_cube.download import HubSettings, Origins, download
     from ecocompute_cube.model.plan_file import read_plan
 
-    download(read_plan(options.parameters_file), options.models_dir, _say)
+    plan = read_plan(options.parameters_file)
+    origins = Origins(hub=HubSettings.from_environment(cache=options.hub_cache))
+    download(plan, options.models_dir, _say, origins)
     return 0
 
 

@@ -7,10 +7,14 @@ EcoError
 │   ├── NvmlMissing           3  the driver's library is not there
 │   ├── DriverMismatch        3  library and kernel module are of different versions
 │   ├── NoGpu                 3  NVML answers but shows no usable board
+│   ├── BoardBusy             3  another run measures the board
 │   └── NoPowerReading        3  the board reports neither energy nor power
 ├── ModelError                4
 │   ├── ModelMissing          4  a model was never downloaded
-│   └── ModelCorrupt          4  a file differs from its manifest
+│   ├── ModelCorrupt          4  a file differs from its manifest, or from what the hub promised
+│   ├── HubRefused            4  the hub does not hand a model out: no such name, or no right to it
+│   ├── HubUnreachable        4  the hub does not answer, or stopped in the middle
+│   └── HubBusy               4  the hub wants fewer requests
 ├── MeasurementInvalid        5  it ran, but the numbers cannot be used
 ├── DocumentInvalid           6  a document fails its schema
 │   └── JournalBroken         6  the hash chain of a journal does not hold
@@ -83,6 +87,12 @@ class NoGpu(NoDevice):
     code = "no_gpu"
 
 
+class BoardBusy(NoDevice):
+    """Another run measures the board, or somebody else computes on every one of them."""
+
+    code = "board_busy"
+
+
 class NoPowerReading(NoDevice):
     """The board reports neither energy nor power."""
 
@@ -103,9 +113,27 @@ class ModelMissing(ModelError):
 
 
 class ModelCorrupt(ModelError):
-    """A model file is not what its manifest says."""
+    """A model file is not what its manifest, or the hub, says."""
 
     code = "model_corrupt"
+
+
+class HubRefused(ModelError):
+    """The hub does not hand a model out: it knows no such name, or this user may not have it."""
+
+    code = "hub_refused"
+
+
+class HubUnreachable(ModelError):
+    """The hub does not answer, or stopped in the middle; what has arrived is kept."""
+
+    code = "hub_unreachable"
+
+
+class HubBusy(ModelError):
+    """The hub wants fewer requests; what has arrived is kept."""
+
+    code = "hub_busy"
 
 
 class MeasurementInvalid(EcoError):

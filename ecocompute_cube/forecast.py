@@ -10,9 +10,10 @@ from ecocompute_cube.download.checkpoint import describe
 from ecocompute_cube.download.local import check_local
 from ecocompute_cube.engine.predict import Prediction, Size, check_context, predict, size_of
 from ecocompute_cube.engine.schedule import Block, block_order, groups
-from ecocompute_cube.errors import ModelError
+from ecocompute_cube.errors import ModelError, ModelMissing
 from ecocompute_cube.model.architectures import architecture
 from ecocompute_cube.model.base import printable
+from ecocompute_cube.model.hub_reference import HUB_PREFIX
 from ecocompute_cube.model.plan import EMBEDDED, RANDOM_PREFIX, public_reference
 from ecocompute_cube.units import gib
 
@@ -107,6 +108,11 @@ def _known(model: str, models_dir: Path) -> _Known:
 
 def _foreseen(model: str) -> _Known:
     """A model that is not downloaded yet; on disk it will be FP16."""
+    if model.startswith(HUB_PREFIX):
+        raise ModelMissing(
+            f"{public_reference(model)} is not downloaded yet, and only the hub knows its size.",
+            "Run `ecocompute download` with this plan and --models_dir first.",
+        )
     if model == EMBEDDED or model.startswith(RANDOM_PREFIX):
         name = _EMBEDDED_LIKE if model == EMBEDDED else model.removeprefix(RANDOM_PREFIX)
         known = architecture(name)

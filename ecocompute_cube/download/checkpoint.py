@@ -60,28 +60,39 @@ def describe(folder: Path) -> Facts:
     return Facts(
         architecture=str(config.get("model_type", "unknown")),
         parameters=count_parameters(folder, config),
-        layers=_whole(config, _LAYERS),
-        hidden_size=_whole(config, _HIDDEN),
-        vocab_size=_whole(config, _VOCABULARY),
-        max_context=_whole(config, _CONTEXT),
+        **shape_of(config),
     )
 
 
-def read_json(path: Path) -> Mapping[str, object]:
-    """The JSON object in a file.
+def shape_of(config: Mapping[str, object]) -> dict[str, int]:
+    """The facts that a config alone tells.
+
+    Raises ModelError when it leaves one out.
+    """
+    return {
+        "layers": _whole(config, _LAYERS),
+        "hidden_size": _whole(config, _HIDDEN),
+        "vocab_size": _whole(config, _VOCABULARY),
+        "max_context": _whole(config, _CONTEXT),
+    }
+
+
+def read_json(path: Path, model: str | None = None) -> Mapping[str, object]:
+    """The JSON object in a file of a model, which is its folder's name where no other is given.
 
     Raises ModelError when there is none.
     """
+    model = model or path.parent.name
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ModelError(f"'{path.parent.name}' holds no {path.name}.", _TAKE_AGAIN) from None
-    except (OSError, ValueError) as error:
+        raise ModelError(f"'{model}' holds no {path.name}.", _TAKE_AGAIN) from None
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(
-            f"{path.name} of '{path.parent.name}' cannot be read ({error}).", _TAKE_AGAIN
+            f"{path.name} of '{model}' cannot be read ({error}).", _TAKE_AGAIN
         ) from None
     if not isinstance(data, dict):
-        raise ModelError(f"{path.name} of '{path.parent.name}' is no JSON object.", _TAKE_AGAIN)
+        raise ModelError(f"{path.name} of '{model}' is no JSON object.", _TAKE_AGAIN)
     return data
 
 
@@ -97,25 +108,31 @@ def weight_files(folder: Path) -> tuple[str, ...]:
             f"'{folder.name}' holds neither {WEIGHTS} nor {INDEX}.",
             "Save the model in that form with transformers' save_pretrained.",
         )
-    shards = _shards(folder)
+    shards = shards_in(folder.name, read_json(folder / INDEX))
     for shard in shards:
         _require_shard(folder, shard)
     return (*shards, INDEX)
 
 
-def _shards(folder: Path) -> list[str]:
-    table = read_json(folder / INDEX).get("weight_map")
+def shards_in(model: str, index: Mapping[str, object]) -> list[str]:
+    """The files that an index names, in order.
+
+    Raises ModelError for an index without them, or with one outside its folder.
+    """
+    table = index.get("weight_map")
     if not isinstance(table, dict) or not table:
-        raise ModelError(f"{INDEX} of '{folder.name}' has no weight_map.", _TAKE_AGAIN)
-    return sorted({str(name) for name in table.values()})
+        raise ModelError(f"{INDEX} of '{model}' has no weight_map.", _TAKE_AGAIN)
+    shards = sorted({str(name) for name in table.values()})
+    for shard in shards:
+        if Path(shard).name != shard:
+            raise ModelError(
+                f"{INDEX} of '{model}' names '{shard}', which lies outside the folder.",
+                _TAKE_AGAIN,
+            )
+    return shards
 
 
 def _require_shard(folder: Path, shard: str) -> None:
-    if Path(shard).name != shard:
-        raise ModelError(
-            f"{INDEX} of '{folder.name}' names '{shard}', which lies outside the folder.",
-            _TAKE_AGAIN,
-        )
     if not (folder / shard).is_file():
         raise ModelError(
             f"{INDEX} of '{folder.name}' names {shard}, which is not there.",

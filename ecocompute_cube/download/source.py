@@ -11,7 +11,7 @@ from typing import Protocol
 from ecocompute_cube.download.progress import Say
 from ecocompute_cube.errors import ModelError
 from ecocompute_cube.model.base import MaybeInt, MaybeStr
-from ecocompute_cube.model.manifest import Manifest, Weights
+from ecocompute_cube.model.manifest import NO_COMMIT, Manifest, Weights
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Identity:
     origin: str
     license: MaybeStr
     seed: MaybeInt
+    commit: MaybeStr = NO_COMMIT
 
 
 class Source(Protocol):
@@ -36,7 +37,7 @@ class Source(Protocol):
     def replaceable(self) -> bool:
         """Whether building again gives the same files, so that a damaged folder may go."""
 
-    def announce(self) -> str:
+    def announce(self, say: Say) -> str:
         """What is about to be fetched or built, and how big it is."""
 
     def needs_bytes(self, models_dir: Path) -> int:
