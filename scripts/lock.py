@@ -40,7 +40,14 @@ HEADS = {
     "mlcube-build": "What builds the one package of mlcube.txt that has no wheel.",
 }
 # mlcube 0.0.9 asks for omegaconf 2.1.0, whose metadata pip has refused since 24.1; 2.3.0 works.
-MLCUBE = ("mlcube==0.0.9", "mlcube-docker==0.0.9", "mlcube-singularity==0.0.9", "setuptools<81")
+# Newer releases of click print a warning about mlcube at every call.
+MLCUBE = (
+    "mlcube==0.0.9",
+    "mlcube-docker==0.0.9",
+    "mlcube-singularity==0.0.9",
+    "setuptools<81",
+    "click<8.2",
+)
 MLCUBE_OVERRIDE = "omegaconf==2.3.0"
 # sha256 and bytes of torch 2.13.0+cpu, manylinux_2_28: they stand in PyTorch's own index and not in
 # the default one. 3.11 x86_64: computed from the file. The others: as recorded alike in the public
@@ -75,9 +82,7 @@ Stanzas = dict[str, str]
 def main() -> None:
     args = parse_arguments()
     lock = resolve(args.uv, args.root, args.work / "native", TORCH_VERSION)
-    files = {
-        name: export(args.uv, args.work / "native", flags) for name, flags in EXPORTS.items()
-    }
+    files = {name: export(args.uv, args.work / "native", flags) for name, flags in EXPORTS.items()}
     files |= split_torch(files["measure"])
     image_lock = resolve(args.uv, args.root, args.work / "image", IMAGE_TORCH_VERSION)
     image = export(args.uv, args.work / "image", EXPORTS["measure"])
@@ -164,10 +169,13 @@ def compile_mlcube(uv: Path, work: Path) -> dict[str, Stanzas]:
     """Resolve mlcube with its one repaired requirement; setuptools apart, for it builds another."""
     (work / "mlcube.in").write_text("\n".join(MLCUBE), encoding="utf-8")
     (work / "override.txt").write_text(MLCUBE_OVERRIDE, encoding="utf-8")
-    command = [uv, "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header"]
-    options = ["--python-version", "3.11", "--overrides", work / "override.txt", "--no-annotate"]
+    options = ["--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate"]
+    given: list[str | Path] = ["--overrides", work / "override.txt", work / "mlcube.in"]
     done = subprocess.run(
-        [*command, *options, work / "mlcube.in"], check=True, capture_output=True, text=True
+        [uv, "pip", "compile", *options, "--python-version", "3.11", *given],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     stanzas = stanzas_of(done.stdout)
     return {"mlcube-build": {"setuptools": stanzas.pop("setuptools")}, "mlcube": stanzas}

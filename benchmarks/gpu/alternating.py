@@ -1,0 +1,135 @@
+"""Paired comparison of runs made in turn: the first of one folder with the first of the other.
+
+``python -m benchmarks.gpu.alternating RESULTS_A RESULTS_B`` prints, for each arm, energy per output
+token in both, and the change from A to B with its 95 % interval: Student's t on the log ratios of
+the pairs. The pair is the replicate. Pairs must share plan, models, board and packages.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ecocompute_cube.analysis.ratios import as_percent, t_interval
+from ecocompute_cube.model.base import present
+from ecocompute_cube.model.journal_file import JOURNAL_NAME
+from ecocompute_cube.model.report import Report
+from ecocompute_cube.report.build import build_report
+from ecocompute_cube.report.run import read_run
+from ecocompute_cube.units import percent
+
+_CONFIDENCE = 0.95
+
+
+class Unpairable(Exception):
+    """Two runs that must not be compared, and why."""
+
+
+class Change(NamedTuple):
+    """One arm in all pairs: mJ per output token, and the change from A to B in percent."""
+
+    arm: str
+    pairs: int
+    a_mj: float  #: geometric mean
+    b_mj: float
+    change_pct: float
+    low_pct: float | None  #: None with fewer than two pairs
+    high_pct: float | None
+
+
+def changes(a: Path, b: Path) -> list[Change]:
+    """Every arm's change between two folders of runs, paired in the order of their starts.
+
+    Raises Unpairable.
+    """
+    pairs = list(_pairs(_reports(a), _reports(b)))
+    arms = pairs[0][0].keys()
+    return [_change(arm, [(first[arm], second[arm]) for first, second in pairs]) for arm in arms]
+
+
+def _reports(folder: Path) -> list[Report]:
+    runs = sorted(path.parent for path in folder.glob(f"*/{JOURNAL_NAME}"))
+    return sorted((build_report(read_run(run)) for run in runs), key=lambda r: r.started_utc)
+
+
+def _pairs(
+    first: Sequence[Report], second: Sequence[Report]
+) -> Iterator[tuple[dict[str, float], dict[str, float]]]:
+    if not first or len(first) != len(second):
+        raise Unpairable(f"{len(first)} runs and {len(second)} runs make no pairs.")
+    for a, b in zip(first, second, strict=True):
+        for what, of_a, of_b in zip(_SAME, _identity(a), _identity(b), strict=True):
+            if of_a != of_b:
+                raise Unpairable(f"{a.run_id} and {b.run_id} differ in their {what}.")
+        yield _energies(a), _energies(b)
+
+
+_SAME = ("plan", "board", "packages", "program")
+
+
+def _identity(report: Report) -> tuple[object, ...]:
+    boards = [s.board.uuid_sha256 if present(s.board) else None for s in report.sessions]
+    packages = [s.packages for s in report.sessions]
+    return report.plan_sha256, boards, packages, report.tool_version
+
+
+def _energies(report: Report) -> dict[str, float]:
+    found = {arm.arm: arm.energy.mj_per_token for arm in report.arms if present(arm.energy)}
+    if len(found) != len(report.arms):
+        raise Unpairable(f"{report.run_id} has an arm without energy.")
+    return found
+
+
+def _change(arm: str, values: Sequence[tuple[float, float]]) -> Change:
+    ratios = [math.log(b / a) for a, b in values]
+    interval = as_percent(t_interval(ratios, _CONFIDENCE, "blocks"))
+    return Change(
+        arm=arm,
+        pairs=len(values),
+        a_mj=statistics.geometric_mean(a for a, _ in values),
+        b_mj=statistics.geometric_mean(b for _, b in values),
+        change_pct=percent(math.exp(statistics.fmean(ratios))),
+        low_pct=interval.low if present(interval) else None,
+        high_pct=interval.high if present(interval) else None,
+    )
+
+
+def as_text(found: Sequence[Change], a: str, b: str) -> str:
+    """The table."""
+    width = max(len(change.arm) for change in found)
+    lines = [f"{'arm':{width}}  pairs  {a:>10}  {b:>10}  mJ/token; change from {a} to {b}"]
+    for change in found:
+        lines.append(
+            f"{change.arm:{width}}  {change.pairs:5}  {change.a_mj:10.1f}  {change.b_mj:10.1f}  "
+            f"{change.change_pct:+.2f} %{_interval(change)}"
+        )
+    return "\n".join(lines)
+
+
+def _interval(change: Change) -> str:
+    if change.low_pct is None or change.high_pct is None:
+        return ""
+    return f" ({change.low_pct:+.2f} to {change.high_pct:+.2f})"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the comparison; status 2 when there is none to make."""
+    if len(arguments) != 2:
+        sys.stderr.write(f"{__doc__}\n")
+        return 2
+    a, b = map(Path, arguments)
+    try:
+        found = changes(a, b)
+    except Unpairable as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(as_text(found, a.name, b.name) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

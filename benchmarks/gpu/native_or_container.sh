@@ -1,0 +1,30 @@
+#!/bin/sh
+# Does the container cost energy? One plan natively and in the cube, in turn on one board.
+#
+#   sh benchmarks/gpu/native_or_container.sh PAIRS OUT [name=value… and -P… for mlcube]
+#   python -m benchmarks.gpu.alternating OUT/native OUT/cube
+#
+# Every second pair begins with the cube, so that what drifts hits both alike. ECOCOMPUTE and MLCUBE name the two
+# commands, PLAN the plan, MODELS the models folder (downloaded before). Runs that are there already are kept.
+set -eu
+pairs=${1:?how many pairs} out=$(mkdir -p "${2:?a folder}" && cd "$2" && pwd)
+shift 2
+here=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
+plan=${PLAN:-$here/data/h200/plans/native-or-container.yaml}
+models=$(cd "${MODELS:-$here/workspace/models}" && pwd)
+
+native() {
+    ${ECOCOMPUTE:-ecocompute} measure --parameters_file "$plan" --models_dir "$models" --output_dir "$out/native"
+}
+
+cube() {
+    ${MLCUBE:-mlcube} run --mlcube="$here" --task=measure --platform=docker -- \
+        "parameters_file=$plan" "models_dir=$models/" "output_dir=$out/cube/" "$@"
+}
+
+pair=1
+while [ "$pair" -le "$pairs" ]; do
+    echo "pair $pair of $pairs"
+    if [ $((pair % 2)) -eq 1 ]; then native && cube "$@"; else cube "$@" && native; fi
+    pair=$((pair + 1))
+done
