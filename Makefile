@@ -13,10 +13,10 @@ venv := $(or $(VENV),.venv)
 python := "$(venv)/bin/python"
 set_up := sh scripts/setup.sh
 
-.PHONY: help setup run test check format bench schema lock
+.PHONY: help setup run test test-cube check format bench schema lock mlcube
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
 
 setup: ## make .venv with the ecocompute command in it; says first what it downloads
 	@$(set_up) run
@@ -30,7 +30,12 @@ test: ## run the tests: no GPU, no Docker, no network beyond installing
 	@$(set_up) test
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(python) -m pytest $(ARGS)
 
-check: ## format, lint, types, layers, schemas
+test-cube: ## run the container's tests, with real mlcube: needs Docker Engine
+	@$(set_up) test
+	@sh scripts/mlcube.sh
+	@ECO_REQUIRE_CUBE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(python) -m pytest -m cube tests/cube $(ARGS)
+
+check: ## format, lint, types, layers, schemas, descriptors
 	@$(set_up) check
 	$(python) -m ruff format --check .
 	$(python) -m ruff check .
@@ -38,6 +43,7 @@ check: ## format, lint, types, layers, schemas
 	$(python) -c 'import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_logo=True))'
 	$(python) -m ecocompute_cube.model.schema --check
 	$(python) docs/generate.py --check
+	$(python) scripts/descriptors.py --check
 
 format: ## let ruff format and repair the sources
 	@$(set_up) check
@@ -48,10 +54,14 @@ bench: ## time and check our own code: speed, overhead, accuracy
 	@$(set_up) test
 	@$(python) -m benchmarks $(ARGS)
 
-schema: ## write schemas/ and the generated docs anew from the models
+schema: ## write schemas/, the generated docs and the descriptors anew
 	@$(set_up) run
 	@$(python) -m ecocompute_cube.model.schema
 	@$(python) docs/generate.py
+	@$(python) scripts/descriptors.py
 
 lock: ## write requirements/ anew from pyproject.toml
 	@sh scripts/lock.sh
+
+mlcube: ## make the mlcube command, in an environment of its own
+	@sh scripts/mlcube.sh
