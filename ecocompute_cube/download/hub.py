@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from ecocompute_cube.download.checkpoint import (
     CONFIG,
@@ -40,6 +41,8 @@ from ecocompute_cube.errors import ModelError, ModelMissing
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.hub_reference import HubReference, parse_hub
 from ecocompute_cube.model.manifest import Manifest, Weights
+
+_WORTH_SAYING: Final = 2**20  # bytes; config and index have been looked into by then
 
 
 @dataclass
@@ -72,10 +75,8 @@ class HubModel:
         if self.asked.commit is None:
             pinned = self.asked._replace(revision=commit)
             say(f"{self.asked.revision} is commit {commit}; the plan can pin it: {pinned}")
-        return (
-            f"taking {len(files)} files, {size(total)}, of commit {commit}: "
-            f"{size(there)} from this disk, {size(total - there)} {self._from}"
-        )
+        kept = f"; {size(there)} of it lie on this disk already" if there >= _WORTH_SAYING else ""
+        return f"taking {len(files)} files, {size(total)}, of commit {commit} {self._from}{kept}"
 
     def needs_bytes(self, models_dir: Path) -> int:
         """Size of what is not there yet, and cannot be hard-linked."""

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import quote
 
 from ecocompute_cube import __version__
 from ecocompute_cube.download.hub_errors import (
@@ -41,7 +42,6 @@ _ADDRESS: Final = re.compile(r"https?://([^\s/@]*@)?([\w.-]+|\[[0-9a-fA-F:.]+\])
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")  # all that a header may hold
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _NAME: Final = re.compile(r"[\w.+-]+", re.ASCII)  # of a file in a repository's top folder
-_CHUNK: Final = 2**20  # bytes; small enough for progress, large enough for speed
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class HubSettings:
     endpoint: str = HUB
     offline: bool = False
     cache: Path = Path("~/.cache/huggingface/hub")
-    token: str | bool | None = field(default=None, repr=False)  #: None: what huggingface_hub finds
+    #: None: what huggingface_hub finds; False: none
+    token: str | Literal[False] | None = field(default=None, repr=False)
     pause: Callable[[float], None] = time.sleep  #: between attempts, in seconds
 
     @classmethod
@@ -95,49 +96,55 @@ class HubClient:
         self._settings = settings
 
     @cached_property
-    def _headers(self) -> Mapping[str, str]:
-        from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]  # its docs name it there
-
+    def _token(self) -> str | None:
+        """The token that is sent: never said, and nothing that a header could not hold."""
         try:
-            headers: dict[str, str] = build_hf_headers(
-                token=self._settings.token,
-                library_name="ecocompute-cube",
-                library_version=__version__,
-            )
+            given = self._settings.token
+            token = _own_token() if given is None else given or None
         except Exception as error:  # a token file without permission, a failed exchange in CI, …
             raise HubRefused(
                 f"The token for the hub cannot be had ({type(error).__name__}).",
                 "Check HF_TOKEN, or the file that `hf auth login` wrote.",
             ) from None
-        if not _TOKEN.fullmatch(headers.get("authorization", "none").removeprefix("Bearer ")):
+        if token and not _TOKEN.fullmatch(token):
             raise HubRefused(
                 "The token for the hub holds a space or another character that no token has.",
                 "Set HF_TOKEN to the token alone, as the hub showed it.",
             )
-        return headers
+        return token
+
+    @cached_property
+    def _headers(self) -> Mapping[str, str]:
+        """Ours: to name itself, the library would ask the hub what runs it, and cache that."""
+        from huggingface_hub import __version__ as library
+
+        headers = {"User-Agent": f"ecocompute-cube/{__version__}; hf_hub/{library}"}
+        return headers | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
 
     def asking(self, repository: str, revision: str) -> Asking:
         """What is asked for, for sentences about the answer."""
-        sent = self._headers.get("authorization", "").removeprefix("Bearer ")
-        return Asking(self._settings.endpoint, repository, revision, sent or None)
+        return Asking(self._settings.endpoint, repository, revision, self._token)
 
     def listing(self, repository: str, revision: str) -> Listing:
         """The commit behind a revision, and its files.
 
         Raises HubRefused, HubBusy or HubUnreachable.
         """
-        from huggingface_hub import HfApi, constants
+        from huggingface_hub import ModelInfo, constants, get_session
 
         asking = self.asking(repository, revision)
-        api = HfApi(endpoint=self._settings.endpoint, token=asking.token or False)
+        at = f"api/models/{repository}/revision/{quote(revision, safe='')}"
+        with in_our_words(asking), _quiet():
+            answer = get_session().get(
+                f"{self._settings.endpoint}/{at}",
+                params={"blobs": "true"},  # with sizes and hashes
+                headers=self._headers,
+                timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
+            )
+        if answer.is_error:
+            raise refusal(answer, asking)
         try:
-            with in_our_words(asking), _quiet():
-                info = api.model_info(
-                    repository,
-                    revision=revision,
-                    files_metadata=True,
-                    timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
-                )
+            info = ModelInfo(**answer.json())  # type: ignore[no-untyped-call]  # theirs
             return _as_listing(info)
         except (ValueError, TypeError, KeyError, AttributeError):  # an answer, but not the hub's
             raise no_hub(asking) from None
@@ -171,7 +178,14 @@ class HubClient:
             if answer.is_error:
                 raise refusal(answer, asking)
             goes_on = answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
-            yield start if start and goes_on else 0, answer.iter_bytes(_CHUNK)
+            yield start if start and goes_on else 0, answer.iter_bytes()
+
+
+def _own_token() -> str | None:
+    """What huggingface_hub finds in the environment, or in the file of its log-in."""
+    from huggingface_hub import constants, get_token
+
+    return None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token()
 
 
 @contextlib.contextmanager

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from ecocompute_cube.errors import HubBusy, HubRefused, HubUnreachable, ModelCorrupt, ModelError
 from ecocompute_cube.model.base import printable
@@ -53,25 +52,24 @@ class Asking:
 
 def public_address(endpoint: str) -> str:
     """An address without the name and password that it may hold."""
-    parts = urlsplit(endpoint)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return re.sub("//[^/]*@", "//", endpoint)
 
 
 @contextlib.contextmanager
 def in_our_words(asking: Asking) -> Iterator[None]:
     """Turn whatever the client raises into an error of ours.
 
-    Raises HubRefused, HubBusy or HubUnreachable; an OSError of the disk passes.
+    Raises HubUnreachable; an OSError of the disk passes.
     """
     import httpx
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+    from huggingface_hub.errors import OfflineModeIsEnabled
 
     try:
         yield
-    except HfHubHTTPError as error:
-        raise refusal(error.response, asking) from None
     except OfflineModeIsEnabled:
         raise unreachable(asking, "the client was told to stay offline") from None
+    except (httpx.ReadError, httpx.ReadTimeout, httpx.RemoteProtocolError) as error:
+        raise broke_off(asking, _silence(error, asking)) from None
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
         raise unreachable(asking, _silence(error, asking)) from None
 
@@ -120,6 +118,13 @@ def unreachable(asking: Asking, why: str) -> HubUnreachable:
         f"The hub at {asking.host} cannot be reached ({why}).",
         f"Check the network and {_KEPT}. A mirror is named with HF_ENDPOINT; with "
         "HF_HUB_OFFLINE=1 models come from the local hub cache alone.",
+    )
+
+
+def broke_off(asking: Asking, why: str) -> HubUnreachable:
+    """The hub began to answer, or was about to."""
+    return HubUnreachable(
+        f"The hub at {asking.host} broke off ({why}).", f"Check the network and {_KEPT}."
     )
 
 

@@ -59,7 +59,6 @@ class Fetch:
         return file.fault(target, Progress(f"checking {file.name}", file.bytes, self.say))
 
     def _fill(self, file: HubFile, target: Path) -> None:
-        target.touch()
         idle = 0
         while (have := _size(target)) < file.bytes:
             try:
@@ -77,13 +76,13 @@ class Fetch:
     def _append(self, file: HubFile, target: Path) -> None:
         start = _size(target)
         reading = self.client.reading(self.repository, self.commit, file.name, start)
-        with reading as (begins, chunks), target.open("r+b") as out:
+        with reading as (begins, chunks), target.open("ab") as out:
             if begins != start:
                 self.progress.advance(begins - start)
             out.truncate(begins)
-            out.seek(begins)
             for chunk in chunks:
                 out.write(chunk)
+                out.flush()  # what has arrived must outlive a kill
                 self.progress.advance(len(chunk))
                 if out.tell() > file.bytes:
                     return  # too long: what was promised is wrong, and the hash will say so

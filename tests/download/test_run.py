@@ -128,6 +128,7 @@ def test_every_file_below_models_is_readable_by_others(
 
 def test_importing_the_module_loads_no_heavy_library() -> None:
     heavy = "{'torch', 'transformers', 'safetensors', 'gguf', 'numpy', 'yaml', 'tokenizers'}"
-    code = f"import sys, ecocompute_cube.download; print({heavy} & set(sys.modules))"
+    heavy += " | {'huggingface_hub', 'httpx'}"
+    code = f"import sys, ecocompute_cube.download; print(({heavy}) & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
