@@ -9,7 +9,10 @@ import io
 import json
 import math
 import os
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -17,17 +20,19 @@ from ecocompute_cube import __version__
 from ecocompute_cube.errors import EcoError, MeasurementInvalid, UsageError, output_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
 
     from ecocompute_cube.measure import Equipment
     from ecocompute_cube.model.report import Report
 
-_PLAN: Final = Path("workspace/config/default.yaml")
+_PLAN: Final = Path("workspace/config/protocol.yaml")
 _MODELS: Final = Path("workspace/models")
 _RESULTS: Final = Path("workspace/results")
 _REPORT: Final = Path("workspace/report")
 
+#: A signal to the group and one that docker or an init passes on are one wish to stop.
+_ECHO_S: Final = 2.0
 _MOST_MINUTES: Final = 1e6  # two years; more is a slip of the pen
 _PROFILES: Final = ("v1.1-core", "dataset-eligible")
 
@@ -68,6 +73,11 @@ def main(
     """Run one command; its exit status. ``equipment`` replaces this machine's own."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # an odd locale costs no table
+    with _signals_as_interrupt():
+        return _ended(arguments, equipment)
+
+
+def _ended(arguments: Sequence[str] | None, equipment: Callable[[bool], Equipment] | None) -> int:
     try:
         options = _parsed(_underscored(sys.argv[1:] if arguments is None else arguments))
         options.equipment = equipment
@@ -81,6 +91,35 @@ def main(
     except KeyboardInterrupt:
         _say("stopped")
         return 130
+
+
+@contextlib.contextmanager
+def _signals_as_interrupt() -> Iterator[None]:
+    """SIGTERM and a closed terminal stop a command as Ctrl-C does; what ``nohup`` ignores stays so.
+
+    The first process of a container must have handlers: the system drops its signals otherwise.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python gives signals to the main thread alone
+        return
+    last = -math.inf
+
+    def interrupt(number: int, frame: object) -> None:
+        nonlocal last
+        now, before = time.monotonic(), last
+        last = now
+        if now - before > _ECHO_S:
+            raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heeded = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
+    for number in heeded:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, old in heeded.items():
+            signal.signal(number, old)
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
