@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import signal
-from contextlib import contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -14,10 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube import __version__
 from ecocompute_cube.device.base import Clock, PowerSource, SystemClock
+from ecocompute_cube.device.faults import require_cuda
 from ecocompute_cube.device.host import host_facts, package_versions
+from ecocompute_cube.device.isolation import isolation
 from ecocompute_cube.download import model_folder, verify
 from ecocompute_cube.engine.executor import ChildProcesses, Executor
 from ecocompute_cube.engine.folders import FolderLock, new_run, prepare_output, unfinished_run
+from ecocompute_cube.engine.home import with_home
 from ecocompute_cube.engine.predict import Prediction, check_context, predict, size_of
 from ecocompute_cube.engine.progress import Progress, poolable, progress, session_like
 from ecocompute_cube.engine.runner import Rig, Runner
@@ -39,10 +41,11 @@ from ecocompute_cube.report.write import ENERGY_NAME, write_energy
 from ecocompute_cube.units import nanoseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ecocompute_cube.device.base import Tracer
-    from ecocompute_cube.model.journal import Board, Fact
+    from ecocompute_cube.device.lock import Claim
+    from ecocompute_cube.model.journal import Board, Fact, Isolation
     from ecocompute_cube.model.manifest import Manifest
     from ecocompute_cube.model.plan import Plan
 
@@ -59,7 +62,17 @@ class Equipment(NamedTuple):
     tracer: Tracer | None
     clock: Clock
     memory_bytes: int  #: what arms may share
-    remark: str | None  #: what must be said about the choice of the board
+    remark: str | None = None  #: what must be said about the choice of the board
+    claim: Claim | None = None  #: the board, held against other runs
+    root: Path = Path("/")  #: of the machine, for facts about it
+    held: ExitStack | None = None  #: what must be let go of afterwards
+
+    def close(self) -> None:
+        """Let go of the board and of what was made for the run."""
+        if self.source is not None:
+            self.source.close()
+        if self.held is not None:
+            self.held.close()
 
 
 class Request(NamedTuple):
@@ -77,10 +90,12 @@ def measure(
 ) -> Path:
     """Measure a plan, or go on with an unfinished run of it; the run's folder.
 
-    Raises PlanError (2), NoDevice (3), ModelMissing or ModelCorrupt (4), OutputError (7),
-    Interrupted (130). Arms that fail are refusals in the journal, not errors.
+    The board is held against other runs meanwhile. Raises PlanError (2), NoDevice (3), ModelMissing
+    or ModelCorrupt (4), OutputError (7), Interrupted (130). Arms that fail are refusals in the
+    journal, not errors.
     """
-    plan = _checked(request)
+    request = _settled(request)
+    plan = request.plan.rehearsed() if request.rehearse else request.plan
     quality_text(plan)
     tools = equipment(request.rehearse)
     try:
@@ -88,22 +103,16 @@ def measure(
         contexts = {manifest.name: manifest.max_context for manifest in manifests.values()}
         check_context(request.plan, contexts)  # as measured, even where this is a rehearsal
         prepare_output(request.output_dir)
-        with FolderLock(request.output_dir), _signals_as_interrupt():
+        with FolderLock(request.output_dir):
             return _run(request, plan, manifests, tools, say)
     finally:
-        if tools.source is not None:
-            tools.source.close()
+        tools.close()
 
 
-def _checked(request: Request) -> Plan:
-    if request.rehearse:
-        return request.plan.rehearsed()
-    if request.plan.protocol.mode is Mode.REHEARSAL:
-        raise PlanError(
-            "The plan's mode is 'rehearsal', which measures nothing.",
-            "Use --rehearse with any plan, or choose mode protocol-v1.1 or precise.",
-        )
-    return request.plan
+def _settled(request: Request) -> Request:
+    """A plan whose mode is a rehearsal needs no --rehearse: whoever wrote it has said so."""
+    planned = request.plan.protocol.mode is Mode.REHEARSAL
+    return request._replace(rehearse=request.rehearse or planned)
 
 
 def _models(plan: Plan, models_dir: Path, say: Callable[[str], None]) -> list[Manifest]:
@@ -227,15 +236,21 @@ def _session(tools: Equipment, expected: Prediction, say: Callable[[str], None])
     """This machine as a session, numbered when it joins a journal."""
     board: Board | Absent = Absent(reason="rehearsal: no board")
     tick: Tick | Absent = Absent(reason="rehearsal: no board")
+    locked = tools.claim is not None and tools.claim.trouble is None
+    isolated = isolation(tools.root, locked=locked)
     if tools.source is not None:
         board = tools.source.board()
         tick = measure_tick(tools.source, tools.clock)
-        _say_board(board, tick, tools.remark, say)
+        _say_board(board, tick, say)
+        for remark in (tools.remark, _lock_remark(tools.claim, isolated)):
+            if remark is not None:
+                say(remark)
     return SessionOpened(
         session=0,
         board=board,
         tick=tick,
-        host=host_facts(),
+        host=host_facts(tools.root),
+        isolation=isolated,
         python=platform.python_version(),
         packages=package_versions(),
         resident=expected.together_bytes <= _MEMORY_SHARE * tools.memory_bytes,
@@ -252,9 +267,21 @@ def _joined(journal: JournalWriter, done: Progress, here: SessionOpened) -> Sess
     return opened
 
 
-def _say_board(
-    board: Board, tick: Tick | Absent, remark: str | None, say: Callable[[str], None]
-) -> None:
+def _lock_remark(claim: Claim | None, isolated: Isolation) -> str | None:
+    """Whom the lock of the board does not keep off."""
+    if claim is not None and claim.trouble is not None:
+        return (
+            f"the board is not locked ({claim.trouble}): see to it that no other run measures on it"
+        )
+    if isolated.board_lock == "namespace" and present(isolated.container):
+        return (
+            "this container does not share the host's /dev/shm: only runs inside it are kept off "
+            "the board (docker run --ipc=host locks it for the whole host)"
+        )
+    return None
+
+
+def _say_board(board: Board, tick: Tick | Absent, say: Callable[[str], None]) -> None:
     if present(tick):
         how = f"energy counter, advancing every {tick.median_ms:.0f} ms"
     elif board.power is not PowerKind.NONE:
@@ -265,8 +292,6 @@ def _say_board(
             "This board cannot be measured. You can still rehearse: ecocompute measure --rehearse.",
         )
     say(f"measuring on {board.name}, driver {board.driver}, by its {how}")
-    if remark is not None:
-        say(remark)
 
 
 def _deadline(max_minutes: float | None, clock: Clock) -> int | None:
@@ -299,69 +324,62 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-@contextmanager
-def _signals_as_interrupt() -> Iterator[None]:
-    """SIGTERM and a closed terminal stop a run as Ctrl-C does; what ``nohup`` ignores stays so."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    heeded = {number: old for number, old in before.items() if old is not signal.SIG_IGN}
-    for number in heeded:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number, old in heeded.items():
-            signal.signal(number, old)
-
-
-def real_equipment(rehearse: bool, backend: str = _BACKEND) -> Equipment:
+def real_equipment(rehearse: bool, backend: str = _BACKEND, root: Path = Path("/")) -> Equipment:
     """This machine's board, or its CPU for a rehearsal; ``backend`` as the child names it.
 
-    Raises NvmlMissing, DriverMismatch, NoGpu, NoDevice (3).
+    Raises NvmlMissing, DriverMismatch, NoGpu, BoardBusy, NoDevice (3).
     """
-    if rehearse:
-        return _rehearsal_equipment(backend)
+    with ExitStack() as held:
+        environment = {**held.enter_context(with_home(os.environ)), "HF_HUB_OFFLINE": "1"}
+        make = _rehearsal_equipment if rehearse else _board_equipment
+        tools = make(backend, root, environment, held)
+        return tools._replace(root=root, held=held.pop_all())
+
+
+def _board_equipment(
+    backend: str, root: Path, environment: dict[str, str], held: ExitStack
+) -> Equipment:
     from ecocompute_cube.device.nvml import NvmlBoard, choose_board
     from ecocompute_cube.device.sampler import ProcessTracer
 
-    chosen = choose_board()
+    chosen = choose_board(os.environ, root)
+    held.callback(chosen.claim.close)
     if backend == _BACKEND:
-        _require_cuda()
+        _require_cuda(root)
     source = NvmlBoard(chosen.uuid)
     # The children see this one board and no other, whatever order CUDA numbers boards in.
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": chosen.uuid, "HF_HUB_OFFLINE": "1"}
+    seen = {**environment, "CUDA_VISIBLE_DEVICES": chosen.uuid}
     return Equipment(
         source=source,
         executor=lambda folder: ChildProcesses(
-            backend, f"nvml:{chosen.uuid}", "cuda:0", folder / "logs", environment
+            backend, f"nvml:{chosen.uuid}", "cuda:0", folder / "logs", seen
         ),
         tracer=ProcessTracer(chosen.uuid),
         clock=SystemClock(),
         memory_bytes=source.board().memory_mib * 2**20,
         remark=chosen.remark,
+        claim=chosen.claim,
     )
 
 
-def _require_cuda() -> None:
+def _require_cuda(root: Path) -> None:
     if package_versions().get("torch", "").endswith("+cpu"):
         raise NoDevice(
             "There is an NVIDIA board, but the installed torch is a CPU build.",
             "Install a CUDA build of torch (make setup does on a GPU host).",
         )
+    require_cuda(root, os.environ)
 
 
-def _rehearsal_equipment(backend: str) -> Equipment:
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+def _rehearsal_equipment(
+    backend: str, root: Path, environment: dict[str, str], held: ExitStack
+) -> Equipment:
+    del root, held
+    blind = {**environment, "CUDA_VISIBLE_DEVICES": ""}
     return Equipment(
         source=None,
-        executor=lambda folder: ChildProcesses(
-            backend, "none", "cpu", folder / "logs", environment
-        ),
+        executor=lambda folder: ChildProcesses(backend, "none", "cpu", folder / "logs", blind),
         tracer=None,
         clock=SystemClock(),
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        remark=None,
     )

@@ -6,10 +6,14 @@ import importlib.metadata
 import os
 import platform
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from ecocompute_cube.device.isolation import container_kind
 from ecocompute_cube.model.base import Absent, MaybeInt, MaybeStr, sha256_hex
 from ecocompute_cube.model.journal import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: Packages whose versions decide what was measured.
 _PACKAGES: Final = (
@@ -24,7 +28,7 @@ _PACKAGES: Final = (
 )
 
 
-def host_facts(root: Path = Path("/")) -> Host:
+def host_facts(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) -> Host:
     """What /proc and /sys below ``root`` say of this machine."""
     return Host(
         platform=platform.platform(),
@@ -32,7 +36,7 @@ def host_facts(root: Path = Path("/")) -> Host:
         cores=len(os.sched_getaffinity(0)),
         memory_mib=_memory(root),
         boot_sha256=_boot(root),
-        container=_container(root),
+        container=container_kind(root, environment),
     )
 
 
@@ -84,11 +88,3 @@ def _boot(root: Path) -> str | Absent:
     if not text.strip():  # a hash of nothing would make all such boots the same one
         return Absent(reason="/boot_id is empty")
     return sha256_hex(text.strip().encode())
-
-
-def _container(root: Path) -> MaybeStr:
-    if (root / ".dockerenv").exists():
-        return "docker"
-    if (root / "run/.containerenv").exists():
-        return "podman"
-    return Absent(reason="no sign of a container")

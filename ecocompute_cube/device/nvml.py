@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from ecocompute_cube.device.base import Clock, SystemClock
-from ecocompute_cube.device.visible import BoardId, Seen, pick
-from ecocompute_cube.errors import DriverMismatch, EcoError, NoDevice, NoGpu, NvmlMissing
+from ecocompute_cube.device.faults import start_fault
+from ecocompute_cube.device.isolation import in_host_namespace
+from ecocompute_cube.device.lock import Claim, claim
+from ecocompute_cube.device.visible import Candidate, Seen, candidates
+from ecocompute_cube.errors import (
+    BoardBusy,
+    DriverMismatch,
+    EcoError,
+    NoDevice,
+    NoGpu,
+    NvmlMissing,
+)
 from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt, MaybeStr, present, sha256_hex
 from ecocompute_cube.model.journal import Board, PowerKind, Telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
 T = TypeVar("T")
@@ -96,12 +107,15 @@ class _Nvml:
             ValueError,
         )
 
-    def start(self) -> None:
-        """Initialise NVML. Raises NvmlMissing, DriverMismatch or NoDevice when it cannot be."""
+    def start(self, known: Callable[[int], EcoError | None] = lambda _: None) -> None:
+        """Initialise NVML. Raises NvmlMissing, DriverMismatch or NoDevice when it cannot be.
+
+        ``known`` may have a better word for a return code.
+        """
         try:
             self._binding.nvmlInit()
         except self._binding.NVMLError as error:
-            raise _start_error(error.value, str(error)) from None
+            raise known(error.value) or _start_error(error.value, str(error)) from None
 
     def end(self) -> None:
         """Let go of NVML; one that has vanished has nothing left to let go of."""
@@ -139,6 +153,23 @@ class _Nvml:
         answer = self.ask(question)
         return bool(answer) if present(answer) else answer
 
+    def first_known(
+        self, question: Callable[[ModuleType], T], older: Callable[[ModuleType], T]
+    ) -> T | Absent:
+        """The answer of a function, or of its older form where a driver has only that."""
+        answer = self.ask(question)
+        if present(answer):
+            return answer
+        second = self.ask(older)
+        return second if present(second) else answer
+
+    def running(self, board: Callable[[ModuleType], object]) -> set[int] | Absent:
+        """Processes that compute on a board, as far as this PID namespace is shown them."""
+        return self.first_known(
+            lambda n: {p.pid for p in n.nvmlDeviceGetComputeRunningProcesses(board(n))},
+            lambda n: {p.pid for p in n.nvmlDeviceGetComputeRunningProcesses_v2(board(n))},
+        )
+
 
 def _watts(milliwatts: float) -> MaybeFloat:
     """No board that answers draws nothing: zero and all ones are not readings."""
@@ -165,10 +196,10 @@ def _binding() -> ModuleType:
 
 
 @contextmanager
-def _nvml() -> Iterator[_Nvml]:
+def _nvml(environment: Mapping[str, str], root: Path) -> Iterator[_Nvml]:
     """NVML initialised; raises NvmlMissing, DriverMismatch or NoDevice when it cannot be."""
     library = _Nvml(_binding())
-    library.start()
+    library.start(lambda code: start_fault(code, root, environment))
     try:
         yield library
     finally:
@@ -182,19 +213,73 @@ def _start_error(code: int, words: str) -> EcoError:
     return kind(cause, fix)
 
 
-def choose_board(environment: Mapping[str, str] = os.environ) -> BoardId:
-    """The first board that CUDA_VISIBLE_DEVICES lets this process see, by UUID.
+class Chosen(NamedTuple):
+    """The board of this run, held against other runs, and what must be said about the choice."""
 
-    Raises NoGpu when it lets none be seen or names one that is not there; NoDevice for MIG and for
-    a board that does not answer.
+    uuid: str
+    remark: str | None
+    claim: Claim
+
+
+def choose_board(environment: Mapping[str, str] = os.environ, root: Path = Path("/")) -> Chosen:
+    """The first free board that CUDA_VISIBLE_DEVICES lets this process see, locked below ``root``.
+
+    Raises NoGpu when it lets none be seen or names one that is not there; BoardBusy when others
+    have what it names, or all there is; NoDevice for MIG and for a board that does not answer.
     """
-    with _nvml() as library:
+    with _nvml(environment, root) as library:
         boards = _boards(library)
         if not boards:
             raise NoGpu("NVML finds no NVIDIA board on this machine.", _REHEARSE)
-        chosen = pick(boards, environment)
-        _refuse_mig(library, chosen.uuid)
-        return chosen
+        return _first_free(library, candidates(boards, environment), root)
+
+
+def _first_free(library: _Nvml, possible: Sequence[Candidate], root: Path) -> Chosen:
+    refusals: list[NoDevice] = []
+    for each in possible:
+        try:
+            _refuse_mig(library, each.uuid)
+            held = _claimed(each, root)
+            if len(possible) > 1 and (users := _users(library, each.uuid)):
+                held.close()
+                raise _in_use(each, users)
+            return Chosen(each.uuid, each.remark, held)
+        except NoDevice as refusal:
+            refusals.append(refusal)
+    raise _none_free(refusals)
+
+
+def _claimed(board: Candidate, root: Path) -> Claim:
+    held = claim(board.uuid, root)
+    if held is None:
+        raise BoardBusy(
+            f"Board {board.ordinal} ({board.name}) is being measured by another run.",
+            "Wait for it, or choose another board with CUDA_VISIBLE_DEVICES.",
+        )
+    return held
+
+
+def _users(library: _Nvml, uuid: str) -> int:
+    """How many processes compute on a board, as far as the driver tells."""
+    users = library.running(lambda n: n.nvmlDeviceGetHandleByUUID(uuid))
+    return len(users) if present(users) else 0
+
+
+def _in_use(board: Candidate, users: int) -> BoardBusy:
+    return BoardBusy(
+        f"Board {board.ordinal} ({board.name}) is in use (compute processes: {users}).",
+        "Wait for them, or name the board with CUDA_VISIBLE_DEVICES.",
+    )
+
+
+def _none_free(refusals: Sequence[NoDevice]) -> NoDevice:
+    if len(refusals) == 1 or not any(isinstance(each, BoardBusy) for each in refusals):
+        return refusals[0]
+    causes = "; ".join(each.cause.rstrip(".") for each in refusals)
+    return BoardBusy(
+        f"None of {len(refusals)} boards is free: {causes}.",
+        "Wait for one of them, or name one with CUDA_VISIBLE_DEVICES.",
+    )
 
 
 def _boards(library: _Nvml) -> list[Seen]:
@@ -227,8 +312,9 @@ def _refuse_mig(library: _Nvml, uuid: str) -> None:
 class NvmlBoard:
     """One board by UUID, opened for reading. Raises NvmlMissing, NoGpu or NoDevice; then never."""
 
-    def __init__(self, uuid: str, clock: Clock | None = None) -> None:
+    def __init__(self, uuid: str, clock: Clock | None = None, root: Path = Path("/")) -> None:
         self._uuid = uuid
+        self._hidden = _who_is_hidden(root)
         self._clock = clock or SystemClock()
         self._nvml = _Nvml(_binding())
         self._nvml.start()
@@ -294,7 +380,7 @@ class NvmlBoard:
         )
 
     def _reasons(self) -> tuple[str, ...] | Absent:
-        bits = self._first_known(
+        bits = self._nvml.first_known(
             lambda n: n.nvmlDeviceGetCurrentClocksEventReasons(self._handle),
             lambda n: n.nvmlDeviceGetCurrentClocksThrottleReasons(self._handle),  # before 535
         )
@@ -302,27 +388,17 @@ class NvmlBoard:
             return bits
         return tuple(name for bit, name in _EVENT_REASONS.items() if bits & bit)
 
-    def _first_known(
-        self, question: Callable[[ModuleType], T], older: Callable[[ModuleType], T]
-    ) -> T | Absent:
-        """The answer of a function, or of its older form where a driver has only that."""
-        answer = self._nvml.ask(question)
-        if present(answer):
-            return answer
-        second = self._nvml.ask(older)
-        return second if present(second) else answer
-
     def _foreign(self, own: frozenset[int]) -> MaybeInt:
-        pids = self._first_known(
-            lambda n: {p.pid for p in n.nvmlDeviceGetComputeRunningProcesses(self._handle)},
-            lambda n: {p.pid for p in n.nvmlDeviceGetComputeRunningProcesses_v2(self._handle)},
-        )
+        pids = self._nvml.running(lambda _: self._handle)
         if isinstance(pids, Absent):
             return pids
         if own and not own & pids:
             # In a PID namespace NVML shows other numbers or none: that is not "nobody".
             return Absent(reason="cannot tell: NVML does not list this run's own processes")
-        return len(pids - own)
+        foreign = len(pids - own)
+        if not foreign and self._hidden is not None:
+            return Absent(reason=self._hidden)
+        return foreign
 
     def board(self) -> Board:
         """What the board says of itself, the UUID hashed. Raises NoDevice without a memory size."""
@@ -371,6 +447,18 @@ class NvmlBoard:
     def close(self) -> None:
         """Let go of NVML."""
         self._nvml.end()
+
+
+def _who_is_hidden(root: Path) -> str | None:
+    """Why a list of a board's processes may be short of some; None where it is whole.
+
+    The driver shows a process only to its own PID namespace and those above (os_find_ns_pid in
+    NVIDIA's open kernel modules).
+    """
+    shown = in_host_namespace("pid", root)
+    if not present(shown):
+        return f"cannot tell: {shown.reason}"
+    return None if shown else "cannot tell: processes outside this PID namespace are not shown"
 
 
 def _or_unknown(answer: MaybeStr) -> str:

@@ -1,4 +1,4 @@
-"""Which board CUDA_VISIBLE_DEVICES leaves for this run, read as CUDA reads it.
+"""Which boards CUDA_VISIBLE_DEVICES leaves for this run, read as CUDA reads it.
 
 The first entry decides. The list ends at the first entry that names nothing ("-1", an empty one,
 any other word), and a repeated entry hides every board (so does torch's own reading of it).
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class BoardId(NamedTuple):
-    """A board chosen for this run, and what must be said about the choice."""
+class Candidate(NamedTuple):
+    """A board that this run may measure, and what must be said about the choice."""
 
+    ordinal: int  #: in PCI order, as CUDA_VISIBLE_DEVICES counts
     uuid: str
+    name: str
     remark: str | None
 
 
@@ -31,14 +33,43 @@ class Seen(NamedTuple):
     name: MaybeStr
 
 
-def pick(boards: Sequence[Seen], environment: Mapping[str, str]) -> BoardId:
-    """The first visible one of these boards, which stand in PCI order and are at least one.
+def candidates(boards: Sequence[Seen], environment: Mapping[str, str]) -> tuple[Candidate, ...]:
+    """The visible ones of these boards, which stand in PCI order and are at least one.
 
-    Raises NoGpu when none is visible, NoDevice for a MIG slice and a board that does not answer.
+    One where CUDA_VISIBLE_DEVICES names any: its first. Otherwise every board that answers. Raises
+    NoGpu when none is visible, NoDevice for a MIG slice and where no board answers.
     """
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
-        return _first(boards)
+        return _all(boards)
+    return (_named(visible, boards, environment),)
+
+
+def _all(boards: Sequence[Seen]) -> tuple[Candidate, ...]:
+    answering = [index for index, seen in enumerate(boards) if present(seen.uuid)]
+    if not answering:
+        _answering(boards[0])
+    several = len(boards) > 1
+    return tuple(
+        _candidate(index, boards, _choice_remark(index, boards) if several else None)
+        for index in answering
+    )
+
+
+def _choice_remark(index: int, boards: Sequence[Seen]) -> str:
+    return (
+        f"{len(boards)} boards and none named: this is board {index}, the first that is free "
+        "(CUDA_VISIBLE_DEVICES=INDEX chooses another)"
+    )
+
+
+def _candidate(index: int, boards: Sequence[Seen], remark: str | None) -> Candidate:
+    name = boards[index].name
+    uuid = _answering(boards[index])
+    return Candidate(index, uuid, name if present(name) else "no name", remark)
+
+
+def _named(visible: str, boards: Sequence[Seen], environment: Mapping[str, str]) -> Candidate:
     entries = [entry.strip() for entry in visible.split(",")]
     if entries[0].startswith("MIG-"):
         raise NoDevice(
@@ -53,18 +84,10 @@ def pick(boards: Sequence[Seen], environment: Mapping[str, str]) -> BoardId:
         )
     match keys[:1]:
         case [int(index)] if index < len(boards):
-            return BoardId(_answering(boards[index]), _order_remark(boards, environment))
+            return _candidate(index, boards, _order_remark(boards, environment))
         case [str(beginning)]:
-            return BoardId(_by_beginning(beginning, boards), None)
+            return _candidate(_by_beginning(beginning, boards), boards, None)
     raise _not_there(visible, boards)
-
-
-def _first(boards: Sequence[Seen]) -> BoardId:
-    for seen in boards:
-        if present(seen.uuid):
-            remark = f"{len(boards)} boards; measuring the first" if len(boards) > 1 else None
-            return BoardId(seen.uuid, remark)
-    return BoardId(_answering(boards[0]), None)
 
 
 def _answering(seen: Seen) -> str:
@@ -83,9 +106,12 @@ def _key(entry: str) -> int | str | None:
     return int(ordinal.group()) if ordinal else None
 
 
-def _by_beginning(beginning: str, boards: Sequence[Seen]) -> str:
-    uuids = [seen.uuid for seen in boards if present(seen.uuid)]
-    found = [uuid for uuid in uuids if uuid.startswith(beginning)]
+def _by_beginning(beginning: str, boards: Sequence[Seen]) -> int:
+    found = [
+        index
+        for index, seen in enumerate(boards)
+        if present(seen.uuid) and seen.uuid.startswith(beginning)
+    ]
     if len(found) > 1:
         raise NoGpu(
             f"CUDA_VISIBLE_DEVICES={beginning} is how {len(found)} boards' UUIDs begin.",

@@ -57,14 +57,21 @@ def session_like(done: Progress, now: SessionOpened) -> SessionOpened | None:
 
 
 def poolable(a: SessionOpened, b: SessionOpened) -> bool:
-    """Whether two sessions may stand in one run: one kind of board, set alike, same software."""
+    """Whether two sessions may stand in one run: board and its settings, software, container."""
     return _kind(a) == _kind(b)
 
 
 def _kind(opened: SessionOpened) -> tuple[object, ...]:
     board = opened.board
     which = (board.name, board.power_limit_w, board.ecc) if present(board) else ()
-    return which, opened.python, opened.packages
+    return which, opened.python, opened.packages, *_container(opened)
+
+
+def _container(opened: SessionOpened) -> tuple[str | None, str | None]:
+    """Kind and image; early journals know the kind alone."""
+    kind = opened.host.container
+    image = opened.isolation.image if present(opened.isolation) else None
+    return kind if present(kind) else None, image if image and present(image) else None
 
 
 def _identity(opened: SessionOpened) -> tuple[object, ...]:

@@ -7,8 +7,8 @@ Format history
              phases, certificate, why, findings. One file sums its blocks; ``iterations`` counts
              per window.
 
-Where a published field may be null, a sentence beside it says why. No field has a default and none
-is computed: what is read is what was written.
+Where a published field may be null, a sentence beside it says why. No field is computed and only
+``environment.isolation`` has a default (it came later): what is read is what was written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ecocompute_cube.model.base import (
     UtcTime,
 )
 from ecocompute_cube.model.claims import Comparison, Finding, Interval
-from ecocompute_cube.model.journal import Certificate, PowerKind
+from ecocompute_cube.model.journal import EARLY, Certificate, Isolation, PowerKind
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Mode, Precision, Runtime
 
@@ -257,6 +257,8 @@ class Environment(Record):
     capture_method: str
     event_reasons: tuple[str, ...] | Absent
     foreign_processes: MaybeInt
+    #: containers and namespaces around the first session; left out where the journal is older
+    isolation: Isolation | Absent = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
     reasons: dict[str, str]
 
 

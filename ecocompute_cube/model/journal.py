@@ -16,7 +16,7 @@ across boots.
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -47,6 +47,11 @@ TRACE_COLUMNS: Final = (
 )
 GENESIS: Final = "0" * 64  #: ``prev`` of the first line
 
+#: Of a field that a journal had not yet when it was written.
+EARLY: Final = Absent(reason="not recorded by early versions")
+
+ContainerKind: TypeAlias = Literal["docker", "podman", "other"]
+Reach: TypeAlias = Literal["host", "namespace"]
 Ns = Annotated[int, Field(ge=0)]
 
 
@@ -100,6 +105,18 @@ class Host(Record):
     memory_mib: MaybeInt
     boot_sha256: Sha256 | Absent
     container: MaybeStr
+
+
+class Isolation(Record):
+    """What lies between the program and its host. No container's id, no host name, no path."""
+
+    container: ContainerKind | Absent
+    host_ipc: bool | Absent  #: in the host's IPC namespace, and so with its /dev/shm
+    host_pids: bool | Absent  #: in the host's PID namespace, where all of a board's users are seen
+    shm_mib: MaybeInt  #: size of /dev/shm; nothing of ours needs it
+    image: MaybeStr  #: version and revision of the container's image, as its ECO_IMAGE says
+    #: who is kept off the board: every run on the `host`, or only those in the same IPC `namespace`
+    board_lock: Reach | Absent
 
 
 class Telemetry(Record):
@@ -201,6 +218,7 @@ class SessionOpened(Record):
     board: Board | Absent
     tick: Tick | Absent
     host: Host
+    isolation: Isolation | Absent = EARLY
     python: str
     packages: dict[str, str]
     resident: bool  #: arms stay loaded between visits
@@ -263,7 +281,7 @@ class WindowMeasured(Record):
     ] = ()  #: when the host had each generation; early versions: none
     ledger: tuple[LedgerRow, ...]
     output_sha256: Sha256  #: of all output ids, in order
-    host_spin_s: tuple[float, float] | Absent = Absent(reason="not recorded by early versions")
+    host_spin_s: tuple[float, float] | Absent = EARLY
     before: Telemetry | Absent
     after: Telemetry | Absent
 

@@ -16,7 +16,7 @@ from ecocompute_cube.model.energy import (
     Thermal,
     TraceFile,
 )
-from ecocompute_cube.model.journal import TRACE_COLUMNS, Telemetry, TraceStored
+from ecocompute_cube.model.journal import EARLY, TRACE_COLUMNS, Telemetry, TraceStored
 from ecocompute_cube.units import seconds
 
 if TYPE_CHECKING:
@@ -178,6 +178,7 @@ def environment(sessions: Sequence[SessionOpened], windows: Sequence[Judged]) ->
         else "none: no window was measured on a board",
         event_reasons=_reasons([*before, *after]),
         foreign_processes=_foreign([*before, *after]),
+        isolation=sessions[0].isolation if sessions else EARLY,
         reasons=_null_reasons(values, clocks, temperatures, bool(before)),
     )
 

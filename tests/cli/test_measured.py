@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -9,13 +10,20 @@ from pathlib import Path
 import pytest
 
 from ecocompute_cube.model.base import present
-from ecocompute_cube.model.journal import Refused, TraceLost, TraceStored
+from ecocompute_cube.model.journal import (
+    Isolation,
+    Refused,
+    SessionOpened,
+    TraceLost,
+    TraceStored,
+)
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.model.report import ArmReport
 from ecocompute_cube.report.build import build_report
 from ecocompute_cube.report.run import read_run
 
-from .rig import Scene, alive, until
+from ..device.machine import make_machine
+from .rig import Scene, alive, assert_told, until
 
 
 @pytest.fixture
@@ -33,6 +41,7 @@ def board(scene_of: Callable[..., Scene], libraries: Path) -> Scene:
         "LD_LIBRARY_PATH": str(libraries / "new"),
         "CUDA_VISIBLE_DEVICES": "0",
         "STUB_FIELD_186": "0:1:100000",  # milliwatts, as an unsigned integer
+        "STAGE_ROOT": str(make_machine(scene.folder / "machine")),
     }
     return scene
 
@@ -62,6 +71,75 @@ def test_a_run_measures_the_board_and_a_failed_arm_keeps_its_trace(board: Scene)
         energy = found[precision].energy
         assert present(energy), energy
         assert energy.mean_power_w == pytest.approx(100, rel=0.05)
+
+
+# One run a board
+
+
+def test_a_second_run_on_the_same_board_is_refused_and_the_lock_dies_with_the_first(
+    board: Scene,
+) -> None:
+    board.plan_to("FP16.load.hang")
+    second = Scene(board.folder / "stage", board.models, json.loads(board.plan.read_text()))
+    second.environment |= board.environment | {"STAGE": str(second.stage)}
+    with board.started(rehearse=False) as first:
+        board.wait_for("FP16.load.hung")
+        assert_told(
+            second.measure(rehearse=False),
+            3,
+            "Board 0 (NVIDIA Stub) is being measured by another run.",
+            "CUDA_VISIBLE_DEVICES",
+        )
+        assert not second.output.exists()
+        assert second.measure().status == 0  # a rehearsal needs no board
+        first.kill()
+        first.communicate(timeout=20)
+    ended = second.measure(rehearse=False)
+    assert ended.status == 0, ended.err
+    assert "locked" not in ended.err
+
+
+def isolations(scene: Scene) -> list[Isolation]:
+    found = [fact.isolation for fact in scene.facts() if isinstance(fact, SessionOpened)]
+    return [each for each in found if present(each)]
+
+
+def test_a_container_with_its_own_shared_memory_says_whom_its_lock_keeps_off(board: Scene) -> None:
+    machine = make_machine(board.folder / "container", ipc=1, pids=2, signs=".dockerenv")
+    board.environment |= {"STAGE_ROOT": str(machine), "ECO_IMAGE": "0.1.0+abcdef0"}
+    ended = board.measure(rehearse=False)
+    assert ended.status == 0, ended.err
+    assert ended.err.count("only runs inside it are kept off the board") == 1
+    assert "--ipc=host" in ended.err
+    (told,) = isolations(board)
+    assert (told.container, told.board_lock, told.image) == ("docker", "namespace", "0.1.0+abcdef0")
+    (document,) = board.runs[0].glob("arms/*FP16*/energy.json")
+    shown = json.loads(document.read_text())["environment"]["isolation"]
+    assert shown == told.model_dump(mode="json")
+
+
+def test_a_machine_without_shared_memory_measures_unlocked_and_says_so(board: Scene) -> None:
+    board.environment["STAGE_ROOT"] = str(board.folder / "nothing")
+    ended = board.measure(rehearse=False)
+    assert ended.status == 0, ended.err
+    assert "the board is not locked (there is no /dev/shm)" in ended.err
+    (told,) = isolations(board)
+    assert not present(told.board_lock)
+
+
+def test_a_run_begun_on_the_host_is_not_gone_on_with_in_a_container(board: Scene) -> None:
+    board.plan_to("FP16.window.hang")
+    with board.started(rehearse=False) as process:
+        board.wait_for("FP16.window.hung")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    board.call_off("FP16.window.hang")
+    (native,) = board.runs
+    machine = make_machine(board.folder / "container", signs=".dockerenv")
+    board.environment["STAGE_ROOT"] = str(machine)
+    ended = board.measure(rehearse=False)
+    assert ended.status == 0 and "going on" not in ended.err, ended.err
+    assert len(board.runs) == 2 and native in board.runs
 
 
 def children(pid: int) -> set[int]:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from .machine import make_machine
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SONAME = "libnvidia-ml.so.1"
@@ -23,12 +25,14 @@ class Stub:
 
     def __init__(self, folder: Path, work: Path) -> None:
         self._folder, self.work = folder, work
+        self.root = make_machine(work / "root")  #: the machine that the processes look at
 
     def environment(self, library: str = "new", **script: str) -> dict[str, str]:
         """This process's, with the stub; keywords become STUB_… unless they are in capitals."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("CUDA_", "STUB_"))}
         given = {(k if k.isupper() else f"STUB_{k.upper()}"): v for k, v in script.items()}
-        return {**kept, "LD_LIBRARY_PATH": str(self._folder / library), **given}
+        library_path = {"LD_LIBRARY_PATH": str(self._folder / library)}
+        return {**kept, **library_path, "STUB_ROOT": str(self.root), **given}
 
     def ask_all(self, *steps: str, **script: str) -> list[Any]:
         """What the board answered to each step, plain from JSON."""

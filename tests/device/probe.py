@@ -1,16 +1,18 @@
 """Asks a board in a process of its own and prints the answers as JSON: ``probe.py STEP…``.
 
-A step is a word, or a word and its argument: ``choose``, ``board``, ``power``, ``energy``,
-``telemetry``, ``telemetry=7,8``, ``touch=FILE`` (makes the file that the stub's board vanishes at).
+A step is a word, or a word and its argument: ``choose`` (and hold what is chosen until the end),
+``board``, ``power``, ``energy``, ``telemetry``, ``telemetry=7,8``, ``touch=FILE`` (makes the file
+that the stub's board vanishes at). The machine's folders lie below ``STUB_ROOT``.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
-from ecocompute_cube.device.nvml import NvmlBoard, choose_board
+from ecocompute_cube.device.nvml import Chosen, NvmlBoard, choose_board
 from ecocompute_cube.errors import EcoError
 from ecocompute_cube.model.base import Absent, Record
 
@@ -20,17 +22,25 @@ class Asked:
 
     def __init__(self) -> None:
         self._board: NvmlBoard | None = None
+        self._root = Path(os.environ["STUB_ROOT"])
+        self._held: list[Chosen] = []
+
+    def choose(self) -> Chosen:
+        chosen = choose_board(os.environ, self._root)
+        self._held.append(chosen)
+        return chosen
 
     @property
     def board(self) -> NvmlBoard:
         if self._board is None:
-            self._board = NvmlBoard(choose_board().uuid)
+            self._board = NvmlBoard(self.choose().uuid, root=self._root)
         return self._board
 
     def answer(self, step: str) -> object:
         word, _, argument = step.partition("=")
         if word == "choose":
-            return choose_board()._asdict()
+            chosen = self.choose()
+            return {"uuid": chosen.uuid, "remark": chosen.remark}
         if word == "touch":
             return Path(argument).write_text("gone")
         if word == "telemetry":

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from ecocompute_cube.device.lock import claim
 from ecocompute_cube.device.presence import driver_present
-from ecocompute_cube.device.visible import Seen, pick
+from ecocompute_cube.device.visible import Candidate, Seen, candidates
 from ecocompute_cube.errors import NoDevice, NoGpu
 from ecocompute_cube.model.base import Absent
 
 from ..run.rig import install_model
 from .conftest import ONE, ROOT, SONAME, Stub
+from .machine import make_machine
 
 A, B, C = "GPU-aaaa1111-0000", "GPU-aaaa2222-0000", "GPU-bbbb3333-0000"
 THREE = [Seen(uuid, "NVIDIA Stub") for uuid in (A, B, C)]
 
 
-def picked(visible: str) -> str:
-    return pick(THREE, {"CUDA_VISIBLE_DEVICES": visible}).uuid
+def picked(visible: str, boards: Sequence[Seen] = THREE) -> str:
+    (only,) = candidates(boards, {"CUDA_VISIBLE_DEVICES": visible})
+    return only.uuid
 
 
 # CUDA_VISIBLE_DEVICES
 
 
-def test_unset_the_first_board_is_measured_and_the_others_are_named() -> None:
-    assert pick(THREE, {}) == (A, "3 boards; measuring the first")
-    assert pick(THREE[:1], {}) == (A, None)
+def test_unset_every_board_may_be_measured_and_the_choice_is_explained() -> None:
+    assert [each.uuid for each in candidates(THREE, {})] == [A, B, C]
+    remark = candidates(THREE, {})[1].remark
+    assert remark is not None
+    assert "3 boards" in remark and "board 1" in remark and "CUDA_VISIBLE_DEVICES" in remark
+    assert candidates(THREE[:1], {}) == (Candidate(0, A, "NVIDIA Stub", None),)
 
 
 @pytest.mark.parametrize(
@@ -90,21 +98,25 @@ def test_a_mig_slice_has_no_power_of_its_own(visible: str) -> None:
 def test_a_board_that_does_not_answer_is_passed_over_unless_it_was_named() -> None:
     lost = Absent(reason="NVML: GPU is lost")
     boards = [Seen(lost, lost), *THREE]
-    assert pick(boards, {}).uuid == A
-    assert pick(boards, {"CUDA_VISIBLE_DEVICES": "1"}).uuid == A
+    assert [(each.ordinal, each.uuid) for each in candidates(boards, {})] == [
+        (1, A),
+        (2, B),
+        (3, C),
+    ]
+    assert picked("1", boards) == A
     with pytest.raises(NoDevice, match="GPU is lost"):
-        pick(boards, {"CUDA_VISIBLE_DEVICES": "0"})
+        picked("0", boards)
     with pytest.raises(NoDevice, match="GPU is lost"):
-        pick(boards[:1], {})
+        candidates(boards[:1], {})
 
 
 def test_an_index_among_boards_of_several_kinds_comes_with_a_remark() -> None:
     mixed = [Seen(A, "NVIDIA T400"), Seen(B, "NVIDIA H200")]
-    remark = pick(mixed, {"CUDA_VISIBLE_DEVICES": "1"}).remark
-    assert remark is not None and "PCI order" in remark
+    (only,) = candidates(mixed, {"CUDA_VISIBLE_DEVICES": "1"})
+    assert only.remark is not None and "PCI order" in only.remark
     for quiet in ({"CUDA_VISIBLE_DEVICES": B}, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}):
         environment = {"CUDA_VISIBLE_DEVICES": "1", **quiet}
-        assert pick(mixed, environment) == (B, None)
+        assert candidates(mixed, environment) == (Candidate(1, B, "NVIDIA H200", None),)
 
 
 # Through the driver's library
@@ -124,6 +136,79 @@ def test_the_chosen_board_is_the_one_that_is_read(stub: Stub) -> None:
 def test_a_lost_neighbour_does_not_stand_in_the_way(stub: Stub) -> None:
     chosen = stub.ask("choose", boards=f"{A},{B}", rc_0="nvmlDeviceGetHandleByIndex_v2=15")
     assert chosen["uuid"] == B
+
+
+# Boards that others have
+
+
+TWO = f"{A},{B}"
+
+
+def test_the_first_free_board_is_taken_and_named(stub: Stub) -> None:
+    with held(stub, A):
+        chosen = stub.ask("choose", boards=TWO)
+    assert chosen["uuid"] == B
+    assert "2 boards and none named: this is board 1, the first that is free" in chosen["remark"]
+    assert stub.ask("choose", boards=TWO)["uuid"] == A
+
+
+def test_two_runs_of_one_host_take_two_boards(stub: Stub) -> None:
+    first, second, third = stub.ask_all("choose", "choose", "choose", boards=TWO)
+    assert (first["uuid"], second["uuid"]) == (A, B)
+    assert (third["error"], third["status"]) == ("board_busy", 3)
+    assert third["cause"].startswith("None of 2 boards is free: Board 0 (NVIDIA Stub) is being")
+    assert "; Board 1 (NVIDIA Stub) is being measured by another run." in third["cause"]
+    assert "Wait" in third["fix"]
+
+
+def test_a_board_on_which_somebody_computes_is_passed_over(stub: Stub) -> None:
+    refusal = stub.ask("choose", boards=TWO, pids="4711,4712")
+    assert refusal["error"] == "board_busy"
+    assert refusal["cause"].count("is in use (compute processes: 2)") == 2
+    assert stub.ask("choose", boards=TWO, rc_0=NO_LIST, rc_1=NO_LIST, pids="4711")["uuid"] == A
+    assert stub.ask("choose", boards=TWO, rc_1=NO_LIST, pids="4711")["uuid"] == B
+
+
+NO_LIST = "nvmlDeviceGetComputeRunningProcesses_v3=3 nvmlDeviceGetComputeRunningProcesses_v2=3"
+
+
+def test_a_board_that_was_passed_over_is_not_kept_from_others(stub: Stub) -> None:
+    second, first = stub.ask_all("choose", "choose", boards=TWO, pids="4711", rc_1=NO_LIST)
+    assert second["uuid"] == B
+    assert "Board 0 (NVIDIA Stub) is in use" in first["cause"]
+
+
+@pytest.mark.parametrize("visible", [None, "0", ONE])
+def test_a_board_that_was_named_or_is_alone_is_not_exchanged(
+    stub: Stub, visible: str | None
+) -> None:
+    named = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    boards = ONE if visible is None else f"{ONE},{B}"
+    with held(stub, ONE):
+        refusal = stub.ask("choose", boards=boards, **named)
+    assert (refusal["error"], refusal["status"]) == ("board_busy", 3)
+    assert refusal["cause"] == "Board 0 (NVIDIA Stub) is being measured by another run."
+    assert "choose another board with CUDA_VISIBLE_DEVICES" in refusal["fix"]
+    assert stub.ask("choose", boards=boards, pids="4711", **named)["uuid"] == ONE
+
+
+@contextlib.contextmanager
+def held(stub: Stub, uuid: str) -> Iterator[None]:
+    taken = claim(uuid, stub.root)
+    assert taken is not None
+    yield
+    taken.close()
+
+
+def test_without_shared_memory_a_board_is_measured_all_the_same(stub: Stub) -> None:
+    assert stub.ask("choose", STUB_ROOT=str(stub.work / "nothing"))["uuid"] == ONE
+
+
+def test_a_board_divided_by_mig_is_passed_over_unless_it_is_alone(stub: Stub) -> None:
+    undivided = "nvmlDeviceGetMigMode=3"
+    assert stub.ask("choose", boards=TWO, mig="1", rc_1=undivided)["uuid"] == B
+    refusal = stub.ask("choose", boards=TWO, mig="1")
+    assert (refusal["error"], "MIG" in refusal["cause"]) == ("no_device", True)
 
 
 def test_a_board_divided_by_mig_is_refused(stub: Stub) -> None:
@@ -174,6 +259,22 @@ def test_a_library_that_is_no_library(stub: Stub) -> None:
     folder = stub.folder_with(SONAME, "not an ELF file, however long it may be" * 20)
     refusal = stub.ask("choose", LD_LIBRARY_PATH=folder)
     assert (refusal["error"], refusal["status"]) == ("nvml_missing", 3)
+
+
+@pytest.mark.parametrize(
+    ("signs", "words"),
+    [
+        (".dockerenv", "started without a GPU"),
+        (".dockerenv dev/nvidia0", "but not the driver's library"),
+        ("dev/nvidia0", "library libnvidia-ml.so.1 is not here"),
+    ],
+)
+@pytest.mark.skipif(driver_present(), reason="this machine has the NVIDIA driver's library")
+def test_a_container_without_the_library_is_told_why(stub: Stub, signs: str, words: str) -> None:
+    root = make_machine(stub.work / "container", signs=signs)
+    refusal = stub.ask("choose", LD_LIBRARY_PATH="", STUB_ROOT=str(root))
+    assert (refusal["error"], refusal["status"]) == ("nvml_missing", 3)
+    assert words in refusal["cause"]
 
 
 @pytest.mark.skipif(driver_present(), reason="this machine has the NVIDIA driver's library")

@@ -11,6 +11,7 @@ import pytest
 from ecocompute_cube.device.nvml import architecture
 
 from .conftest import ONE, Stub
+from .machine import HOST_PIDS, make_machine
 
 NOT_SUPPORTED = {"absent": "NVML: Not Supported"}
 UNKNOWN = {"absent": "NVML: Unknown Error"}
@@ -234,10 +235,33 @@ def test_foreign_processes_are_those_not_of_this_run(
     assert stub.ask(f"telemetry={own}", pids=listed)["foreign_processes"] == foreign
 
 
+OWN_PIDS = 4026532563  #: a PID namespace that is not the host's
+
+
+@pytest.mark.parametrize("pids", [HOST_PIDS, OWN_PIDS])
 @pytest.mark.parametrize("listed", ["", "48211", "48211,48212"])
-def test_in_a_pid_namespace_nobody_can_tell(stub: Stub, listed: str) -> None:
-    foreign = stub.ask("telemetry=7,8", pids=listed)["foreign_processes"]
+def test_a_list_without_this_runs_own_processes_tells_nothing(
+    stub: Stub, listed: str, pids: int
+) -> None:
+    root = make_machine(stub.work / "machine", pids=pids)
+    foreign = stub.ask("telemetry=7,8", pids=listed, STUB_ROOT=str(root))["foreign_processes"]
     assert foreign["reason"].startswith("cannot tell")
+
+
+@pytest.mark.parametrize("pids", [OWN_PIDS, None])
+@pytest.mark.parametrize("own", ["7,8", "7", ""])
+def test_in_a_pid_namespace_a_list_of_nobody_else_is_not_called_clean(
+    stub: Stub, own: str, pids: int | None
+) -> None:
+    root = make_machine(stub.work / "machine", pids=pids)
+    foreign = stub.ask(f"telemetry={own}", pids=own, STUB_ROOT=str(root))["foreign_processes"]
+    assert foreign["reason"].startswith("cannot tell")
+
+
+def test_who_is_seen_in_a_pid_namespace_is_told(stub: Stub) -> None:
+    root = make_machine(stub.work / "machine", pids=OWN_PIDS)
+    seen = stub.ask("telemetry=7,8", pids="7,8,9", STUB_ROOT=str(root))
+    assert seen["foreign_processes"] == 1
 
 
 # Older drivers, odd bindings

@@ -13,15 +13,18 @@ from ecocompute_cube.engine.progress import (
     Progress,
     blocks_left,
     finished,
+    poolable,
     progress,
     session_like,
 )
 from ecocompute_cube.engine.schedule import Block, groups
 from ecocompute_cube.model.base import Absent
 from ecocompute_cube.model.journal import (
+    EARLY,
     BlockClosed,
     BlockOpened,
     Fact,
+    Isolation,
     QualitySkipped,
     SessionOpened,
 )
@@ -167,6 +170,50 @@ def test_another_boot_or_software_is_another_session(change: dict[str, object]) 
     here = session_opened()
     assert session_like(known(here), here) == here
     assert session_like(known(here), here.model_copy(update=change)) is None
+
+
+CONTAINER = Isolation(
+    container="docker",
+    host_ipc=True,
+    host_pids=False,
+    shm_mib=64,
+    image="0.1.0+abcdef0",
+    board_lock="host",
+)
+
+
+def in_container(isolation: Isolation | Absent = CONTAINER) -> SessionOpened:
+    """A session in a container; early versions did not record more than its kind."""
+    here = session_opened()
+    host = here.host.model_copy(update={"container": "docker"})
+    return here.model_copy(update={"host": host, "isolation": isolation})
+
+
+def started(**change: object) -> SessionOpened:
+    """The same image, started otherwise."""
+    return in_container(CONTAINER.model_copy(update=change))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (session_opened(), in_container()),
+        (session_opened(), in_container(EARLY)),
+        (in_container(), started(image="0.1.0+1234567")),
+    ],
+    ids=["a container and none", "as early versions told it", "two images"],
+)
+def test_what_ran_in_different_surroundings_is_not_pooled(
+    one: SessionOpened, other: SessionOpened
+) -> None:
+    assert not poolable(one, other) and not poolable(other, one)
+    assert session_like(known(one), other) is None
+
+
+@pytest.mark.parametrize("change", [{"host_ipc": False}, {"shm_mib": 128}, {"host_pids": True}])
+def test_how_the_same_image_was_started_does_not_matter(change: dict[str, object]) -> None:
+    assert poolable(in_container(), started(**change))
+    assert session_like(known(in_container()), started(**change)) is not None
 
 
 def test_coming_back_to_a_machine_goes_on_with_its_session() -> None:

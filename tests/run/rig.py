@@ -138,7 +138,6 @@ class Scene:
             tracer=None if rehearse else ScriptedTracer(self.board, self.clock),
             clock=self.clock,
             memory_bytes=2**37,
-            remark=None,
         )
 
     def _worker(self, rehearse: bool) -> ArmWorker:
