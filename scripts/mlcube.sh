@@ -3,8 +3,18 @@
 # others need newer, and its omegaconf 2.1.0 is refused by every pip since 24.1 (requirements/mlcube.txt has 2.3.0).
 # PYTHON: Python 3.9 to 3.13 to make it with (default python3). MLCUBE_VENV: where it goes (default .venv-mlcube).
 set -eu
-root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P) # mlcube too takes the folder's real name
 cd "$root"
+
+# Before anything is made: mlcube writes paths into a line for the shell as they are, and a volume ends at a colon.
+case $root in
+*[[:space:]:\'\"\`\$\&\;\|\<\>\(\)\*\?\\]*)
+    printf 'ecocompute: mlcube cannot run from %s: %s %s\n' "'$root'" \
+        "it breaks on a path with a space, a colon, a quote or another character that the shell acts on." \
+        "Move this checkout, or clone it into a folder without one; with spaces alone, plain docker works from here too." >&2
+    exit 2
+    ;;
+esac
 venv=${MLCUBE_VENV:-.venv-mlcube}
 python=${PYTHON:-python3}
 wanted=$(cat requirements/mlcube-build.txt requirements/mlcube.txt | cksum)

@@ -92,7 +92,7 @@ class Stage:
         done = subprocess.run(
             [self.mlcube, *arguments],
             cwd=self.cube,
-            env=self._surroundings() | (environment or {}),
+            env={**self._surroundings(), **(environment or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             encoding="utf-8",
