@@ -26,6 +26,7 @@ from ecocompute_cube.download.hub_errors import (
     no_hub,
     public_address,
     refusal,
+    unreachable,
 )
 from ecocompute_cube.download.hub_files import HubFile, Listing
 from ecocompute_cube.download.source import require_libraries
@@ -33,6 +34,7 @@ from ecocompute_cube.errors import HubRefused, UsageError
 from ecocompute_cube.model.base import Absent, MaybeStr
 
 if TYPE_CHECKING:
+    import httpx
     from huggingface_hub import ModelInfo
     from huggingface_hub.hf_api import RepoSibling
 
@@ -130,12 +132,12 @@ class HubClient:
 
         Raises HubRefused, HubBusy or HubUnreachable.
         """
-        from huggingface_hub import ModelInfo, constants, get_session
+        from huggingface_hub import ModelInfo, constants
 
         asking = self.asking(repository, revision)
         at = f"api/models/{repository}/revision/{quote(revision, safe='')}"
         with in_our_words(asking), _quiet():
-            answer = get_session().get(
+            answer = _session(asking).get(
                 f"{self._settings.endpoint}/{at}",
                 params={"blobs": "true"},  # with sizes and hashes
                 headers=self._headers,
@@ -157,7 +159,7 @@ class HubClient:
 
         Raises HubRefused, HubBusy or HubUnreachable, here and while bytes are taken.
         """
-        from huggingface_hub import constants, get_session, hf_hub_url
+        from huggingface_hub import constants, hf_hub_url
 
         asking = self.asking(repository, commit)
         url = hf_hub_url(repository, name, revision=commit, endpoint=self._settings.endpoint)
@@ -171,7 +173,7 @@ class HubClient:
         with (
             in_our_words(asking),
             _quiet(),
-            get_session().stream("GET", url, headers=headers, timeout=timeout) as answer,
+            _session(asking).stream("GET", url, headers=headers, timeout=timeout) as answer,
         ):
             if answer.status_code == 416:  # noqa: PLR2004 (RFC 9110: there is nothing from there on)
                 raise ended_early(asking, name, start)
@@ -186,6 +188,16 @@ def _own_token() -> str | None:
     from huggingface_hub import constants, get_token
 
     return None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token()
+
+
+def _session(asking: Asking) -> httpx.Client:
+    """The library's client, with the user's proxies and certificates. Raises HubUnreachable."""
+    from huggingface_hub import get_session
+
+    try:
+        return get_session()
+    except (ImportError, OSError, ValueError) as error:  # proxies or certificates that are none
+        raise unreachable(asking, f"the client cannot start: {asking.clean(str(error))}") from None
 
 
 @contextlib.contextmanager

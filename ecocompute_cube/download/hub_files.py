@@ -121,6 +121,18 @@ def copies_beside(models_dir: Path, file: HubFile) -> Iterator[Path]:
             yield folder / file.name
 
 
+def can_link(source: Path, folder: Path) -> bool:
+    """Whether a file can be hard-linked there: tried, for two mounts of one disk look alike."""
+    trial = folder / ".trial"
+    trial.unlink(missing_ok=True)
+    try:
+        os.link(source.resolve(), trial)
+    except OSError:
+        return False
+    trial.unlink()
+    return True
+
+
 def link_or_copy(source: Path, target: Path, say: Say) -> None:
     """Put a file at ``target`` that does not depend on ``source``, at no cost where that can be.
 

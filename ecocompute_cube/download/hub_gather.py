@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ecocompute_cube.download.hub_fetch import Fetch
-from ecocompute_cube.download.hub_files import HubCache, HubFile, copies_beside, link_or_copy
+from ecocompute_cube.download.hub_files import (
+    HubCache,
+    HubFile,
+    can_link,
+    copies_beside,
+    link_or_copy,
+)
 from ecocompute_cube.download.progress import Progress, Say
 from ecocompute_cube.errors import ModelMissing
 
@@ -54,9 +60,8 @@ class Gathering:
 
     def lacking(self, file: HubFile) -> int:
         """Bytes that a file will take anew: none where it can be hard-linked."""
-        disk = self.folder.parent.stat().st_dev
         for copy in self._copies(file):
-            return 0 if copy.stat().st_dev == disk else file.bytes
+            return 0 if can_link(copy, self.folder) else file.bytes
         return max(0, file.bytes - size_of(self.folder / file.name))
 
     def _taken_from_disk(self, file: HubFile, target: Path, say: Say) -> bool:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import repeat
@@ -35,7 +36,7 @@ from ecocompute_cube.model.base import Absent
 from ecocompute_cube.model.manifest import Manifest, Weights
 from ecocompute_cube.model.plan import Plan
 
-from ..cli.rig import ROOT, ecocompute, surroundings, until
+from ..cli.rig import ROOT, assert_told, ecocompute, surroundings, until
 from .conftest import safetensors_bytes
 from .hub_server import TOKEN, Hub, Repository, Trouble, git_blob, serving, sha256
 
@@ -531,6 +532,27 @@ def test_what_the_users_hub_cache_holds_is_not_fetched(desk: Desk, tiny: Reposit
     verify(f"hub:{NAME}", desk.models)
 
 
+@pytest.fixture
+def other_disk() -> Iterator[Path]:
+    memory = Path("/dev/shm")  # noqa: S108 (a new folder in it)
+    if not memory.is_dir() or memory.stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev:
+        pytest.skip("there is no second file system here")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
+
+
+def test_what_a_cache_on_another_disk_holds_is_copied(
+    desk: Desk, tiny: Repository, other_disk: Path
+) -> None:
+    desk.cache = other_disk
+    root = desk.fill_cache(tiny)
+    manifest = desk.take(cache=other_disk)
+    assert desk.hub.fetched() == []
+    assert "copying model.safetensors" in desk.said
+    shutil.rmtree(root)
+    assert verify(f"hub:{NAME}", desk.models) == manifest
+
+
 def test_a_damaged_copy_in_a_cache_is_not_used(desk: Desk, tiny: Repository) -> None:
     root = desk.fill_cache(tiny)
     blob = root / "blobs" / sha256(tiny.files["model.safetensors"])
@@ -644,6 +666,16 @@ def test_the_command_takes_its_hub_and_token_from_the_environment(
     assert ended.status == 0, ended
     assert ended.out == "" and TOKEN not in ended.err and "it/s" not in ended.err
     assert {line.partition(" ")[0] for line in ended.err.splitlines()} == {f"hub:{NAME}:"}
+
+
+def test_a_proxy_that_the_client_cannot_speak_to_is_no_traceback(
+    desk: Desk, tiny: Repository, plan: Path
+) -> None:
+    arguments = ("download", "--parameters_file", plan, "--models_dir", desk.models)
+    proxy = {"ALL_PROXY": "gopher://me:secret@127.0.0.1:9"}
+    ended = ecocompute(*arguments, environment=around(desk, **proxy))
+    assert_told(ended, 4, "the client cannot start", "proxy")
+    assert "secret" not in ended.err
 
 
 def test_offline_the_command_takes_a_cache_that_is_named(
