@@ -11,6 +11,10 @@ import pytest
 #: set one, Python writes half a .pyc and fails on it ever after.
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
+# A test that makes a machine says itself whether it is a container: these would say so for it.
+for name in ("container", "KUBERNETES_SERVICE_HOST", "ECO_IMAGE"):
+    os.environ.pop(name, None)
+
 # A test run that a script put in the background ignores Ctrl-C, and so would every process that
 # the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,8 +15,10 @@ import pytest
 
 from ecocompute_cube.cli import main
 from ecocompute_cube.device.presence import driver_present
+from ecocompute_cube.measure import real_equipment
 from ecocompute_cube.report.write import write_energy
 
+from ..device.machine import make_machine
 from ..run import rig as scripted
 from ..run.rig import install_model
 from .rig import Scene, assert_told, ecocompute
@@ -33,9 +36,9 @@ class Desk:
         self.plan.write_text(GOOD)
         self.models, self.results = folder / "models", folder / "results"
 
-    def told(self, *arguments: str | Path) -> tuple[int, str]:
+    def told(self, *arguments: str | Path, machine: Path = Path("/")) -> tuple[int, str]:
         """Status and the two sentences; nothing on standard output, no traceback."""
-        status = main([str(each) for each in arguments])
+        status = main([str(each) for each in arguments], partial(real_equipment, root=machine))
         out, err = self._capsys.readouterr()
         assert out == ""
         *_, cause, fix = err.removesuffix("\n").split("\n")
@@ -221,12 +224,19 @@ def test_results_that_are_none(desk: Desk) -> None:
 
 
 @pytest.mark.skipif(driver_present(), reason="there is an NVIDIA driver here")
-def test_without_a_driver_nothing_is_measured_and_rehearsing_is_offered(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    ("signs", "words"), [("", "libnvidia-ml.so.1"), (".dockerenv", "started without a GPU")]
+)
+def test_without_a_driver_nothing_is_measured_and_rehearsing_is_offered(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, signs: str, words: str
+) -> None:
+    monkeypatch.delenv("container", raising=False)
     install_model(desk.models)
+    machine = make_machine(desk.folder / "machine", signs=signs)
     folders = ("--models_dir", desk.models, "--output_dir", desk.results)
-    status, told = desk.told("measure", "--parameters_file", desk.plan, *folders)
+    status, told = desk.told("measure", "--parameters_file", desk.plan, *folders, machine=machine)
     assert status == 3
-    assert "libnvidia-ml.so.1" in told and "measure --rehearse" in told
+    assert words in told and "measure --rehearse" in told
     assert not desk.results.exists()
 
 
