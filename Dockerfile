@@ -19,7 +19,8 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 
 ARG TORCH=cuda
-COPY requirements/ /opt/ecocompute/requirements/
+COPY requirements/build.txt requirements/measure.txt requirements/image-torch.txt requirements/torch-cpu.txt \
+     /opt/ecocompute/requirements/
 RUN case "$TORCH" in \
         cuda) torch=image-torch.txt ;; \
         cpu) torch=torch-cpu.txt ;; \

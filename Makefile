@@ -13,7 +13,7 @@ venv := $(or $(VENV),.venv)
 python := "$(venv)/bin/python"
 set_up := sh scripts/setup.sh
 
-.PHONY: help setup run test test-cube check format bench schema lock mlcube
+.PHONY: help setup run test test-cube check format bench schema lock image mlcube
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -33,7 +33,7 @@ test: ## run the tests: no GPU, no Docker, no network beyond installing
 test-cube: ## run the container's tests, with real mlcube: needs Docker Engine
 	@$(set_up) test
 	@sh scripts/mlcube.sh
-	@ECO_REQUIRE_CUBE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(python) -m pytest -m cube tests/cube $(ARGS)
+	@ECO_REQUIRE_CUBE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(python) -m pytest -m cube --dist=loadscope tests/cube $(ARGS)
 
 check: ## format, lint, types, layers, schemas, descriptors
 	@$(set_up) check
@@ -62,6 +62,9 @@ schema: ## write schemas/, the generated docs and the descriptors anew
 
 lock: ## write requirements/ anew from pyproject.toml
 	@sh scripts/lock.sh
+
+image: ## build the container's image from this checkout: 2.9 GB to download, 6.2 GB on disk
+	docker build --tag ecocompute-cube:0.1.0 --build-arg "REVISION=$$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" $(ARGS) .
 
 mlcube: ## make the mlcube command, in an environment of its own
 	@sh scripts/mlcube.sh

@@ -113,6 +113,12 @@ def test_a_rehearsal_cannot_be_mistaken_for_a_measurement(tmp_path: Path) -> Non
         assert grade(document, Profile.CORE).verdict == Verdict.SCHEMA_VALID
 
 
+def test_a_plan_whose_mode_is_a_rehearsal_needs_no_flag(tmp_path: Path) -> None:
+    report = write_energy(Scene(tmp_path).measure(plan(protocol={"mode": "rehearsal"})))
+    assert report.rehearsal
+    assert "Not measured" in report.answer
+
+
 def test_going_on_later_finishes_the_same_run(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     asked = plan(protocol={"blocks": 6})
