@@ -100,7 +100,7 @@ def measure(
     tools = equipment(request.rehearse)
     try:
         manifests = {m.reference: m for m in _models(plan, request.models_dir, say)}
-        contexts = {manifest.name: manifest.max_context for manifest in manifests.values()}
+        contexts = {name: manifest.max_context for name, manifest in manifests.items()}
         check_context(request.plan, contexts)  # as measured, even where this is a rehearsal
         prepare_output(request.output_dir)
         with FolderLock(request.output_dir):

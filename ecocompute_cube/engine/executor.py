@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S: Final = 20.0  # to free a model; the largest take a few seconds
 _BURIAL_S: Final = 5.0  # after a kill; a process that a driver holds may take for ever
+_LOOK_UP_S: Final = 1.0  # a stop may take five
 _LAST_WORDS: Final = 200  # characters
 
 
@@ -165,6 +167,7 @@ class _Child:
         try:
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
+            _await(self._process.stdout)
             return self._process.stdout.readline()
         except (BrokenPipeError, ValueError):  # ValueError: closed, or not UTF-8
             return ""
@@ -209,6 +212,17 @@ class _Child:
             self._process.wait(_BURIAL_S)
         _shut(self._process.stdin)
         _shut(self._process.stdout)
+
+
+def _await(pipe: IO[str]) -> None:
+    """Wait until there is something to read, or the end.
+
+    A signal that comes just before a system call begins does not interrupt it; so look up in time.
+    """
+    waiting = select.poll()
+    waiting.register(pipe, select.POLLIN)
+    while not waiting.poll(1e3 * _LOOK_UP_S):
+        pass
 
 
 def _raised(failure: Failure) -> EcoError:

@@ -194,3 +194,24 @@ def test_a_system_without_room_for_a_process_costs_the_arm(tmp_path: Path) -> No
         processes.start("FP16")
     assert caught.value.reason == "process_not_started"
     assert len(open_files()) == len(before)
+
+
+def test_a_signal_that_does_not_interrupt_the_wait_ends_it_all_the_same(
+    stage: Stage, order: Order
+) -> None:
+    """One that comes just before the wait begins interrupts nothing; nor does another thread's."""
+
+    def strike() -> None:
+        until((stage.folder / "FP16.load.hung").exists)
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    link, striker = stage.start("FP16.load.hang"), threading.Thread(target=strike)
+    striker.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            link.ask(order)
+    finally:
+        striker.join()
+        signal.signal(signal.SIGUSR1, before)
+        link.close(patient=False)
