@@ -1,52 +1,30 @@
-"""The only module that speaks to NVML. Every call's return code is looked at; none becomes zero."""
+"""Choosing a board and reading it, through NVML. Every call's return code is looked at."""
 
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.device.base import Clock, SystemClock
+from ecocompute_cube.device.binding import (
+    FIELD_AVERAGE,
+    FIELD_INSTANT,
+    REHEARSE,
+    Nvml,
+    nvidias_binding,
+)
 from ecocompute_cube.device.faults import start_fault
 from ecocompute_cube.device.isolation import in_host_namespace
 from ecocompute_cube.device.lock import Claim, claim
 from ecocompute_cube.device.visible import Candidate, Seen, candidates
-from ecocompute_cube.errors import (
-    BoardBusy,
-    DriverMismatch,
-    EcoError,
-    NoDevice,
-    NoGpu,
-    NvmlMissing,
-)
+from ecocompute_cube.errors import BoardBusy, NoDevice, NoGpu
 from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt, MaybeStr, present, sha256_hex
 from ecocompute_cube.model.journal import Board, PowerKind, Telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import ModuleType
-
-T = TypeVar("T")
-
-#: What the code below needs and other packages that install a module ``pynvml`` lack: version 8 of
-#: the package "pynvml" has no field values, version 11 no event reasons.
-_NEEDED: Final = (
-    "NVMLError",
-    "NVMLLibraryMismatchError",
-    "c_nvmlFieldValue_t",
-    "nvmlDeviceGetFieldValues",
-    "nvmlDeviceGetTotalEnergyConsumption",
-    "nvmlDeviceGetCurrentClocksEventReasons",
-)
-
-_FIELD_AVERAGE: Final = 185  # nvml.h NVML_FI_DEV_POWER_AVERAGE
-_FIELD_INSTANT: Final = 186  # nvml.h NVML_FI_DEV_POWER_INSTANT
-_SCOPE_GPU: Final = 0  # nvml.h NVML_POWER_SCOPE_GPU
-_NOT_AVAILABLE: Final = 0xFFFF_FFFF  # nvml.h NVML_VALUE_NOT_AVAILABLE, in 32 bits
-
-#: nvml.h nvmlValueType → the member of the value union that holds it.
-_FIELD_TYPES: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+    from collections.abc import Iterator, Mapping, Sequence
 
 #: Event reasons that slow a board down or say why it is slow (nvml.h nvmlClocksEventReason*).
 _EVENT_REASONS: Final = {
@@ -61,156 +39,16 @@ _EVENT_REASONS: Final = {
     0x100: "display_clocks",
 }
 
-_REHEARSE: Final = "Without a board you can still rehearse: ecocompute measure --rehearse."
-
-#: NVML return code (nvml.h nvmlReturn_t) at start-up → the error a user sees.
-_AT_START: Final[dict[int, tuple[type[NoDevice], str, str]]] = {
-    12: (  # NVML_ERROR_LIBRARY_NOT_FOUND
-        NvmlMissing,
-        "The NVIDIA driver's library libnvidia-ml.so.1 is not here.",
-        "Install the NVIDIA driver; in a container, run with --gpus and the capabilities "
-        f"compute,utility. {_REHEARSE}",
-    ),
-    9: (  # NVML_ERROR_DRIVER_NOT_LOADED
-        NvmlMissing,
-        "The NVIDIA driver is installed but its kernel module is not loaded.",
-        f"Load it (modprobe nvidia) or reboot. {_REHEARSE}",
-    ),
-    18: (  # NVML_ERROR_LIB_RM_VERSION_MISMATCH
-        DriverMismatch,
-        "The NVIDIA driver's library and kernel module are of different versions.",
-        "Reboot, or reload the kernel module, so that both are the same.",
-    ),
-    4: (  # NVML_ERROR_NO_PERMISSION
-        NoDevice,
-        "NVML refuses this user.",
-        "Run as a user who may open /dev/nvidiactl.",
-    ),
-    13: (  # NVML_ERROR_FUNCTION_NOT_FOUND
-        NvmlMissing,
-        "The NVIDIA driver's library is too old or not NVIDIA's.",
-        f"Install a current NVIDIA driver. {_REHEARSE}",
-    ),
-}
-
-
-class _Nvml:
-    """NVML through NVIDIA's binding, asked so that every answer is a value or a reason."""
-
-    def __init__(self, binding: ModuleType) -> None:
-        self._binding = binding
-        self._faults: tuple[type[Exception], ...] = (
-            binding.NVMLError,
-            binding.NVMLLibraryMismatchError,
-            AttributeError,  # a function that this binding does not have
-            TypeError,  # ... or has with other arguments
-            ValueError,
-        )
-
-    def start(self, known: Callable[[int], EcoError | None] = lambda _: None) -> None:
-        """Initialise NVML. Raises NvmlMissing, DriverMismatch or NoDevice when it cannot be.
-
-        ``known`` may have a better word for a return code.
-        """
-        try:
-            self._binding.nvmlInit()
-        except self._binding.NVMLError as error:
-            raise known(error.value) or _start_error(error.value, str(error)) from None
-
-    def end(self) -> None:
-        """Let go of NVML; one that has vanished has nothing left to let go of."""
-        with suppress(*self._faults):
-            self._binding.nvmlShutdown()
-
-    def ask(self, question: Callable[[ModuleType], T]) -> T | Absent:
-        """The answer of one call, or the words of its return code."""
-        try:
-            return question(self._binding)
-        except self._faults as error:
-            return Absent(reason=f"NVML: {error}")
-
-    def text(self, question: Callable[[ModuleType], str]) -> MaybeStr:
-        """A text; bytes that are no UTF-8 (boards' names under WSL2) are replaced."""
-        try:
-            return question(self._binding)
-        except UnicodeDecodeError as error:
-            return error.object.decode("utf-8", "replace")
-        except self._faults as error:
-            return Absent(reason=f"NVML: {error}")
-
-    def number(self, question: Callable[[ModuleType], int]) -> MaybeFloat:
-        """A number as NVML gives it."""
-        answer = self.ask(question)
-        return float(answer) if present(answer) else answer
-
-    def watts(self, question: Callable[[ModuleType], int]) -> MaybeFloat:
-        """Milliwatts as watts."""
-        answer = self.ask(question)
-        return _watts(answer) if present(answer) else answer
-
-    def flag(self, question: Callable[[ModuleType], int]) -> bool | Absent:
-        """On or off."""
-        answer = self.ask(question)
-        return bool(answer) if present(answer) else answer
-
-    def first_known(
-        self, question: Callable[[ModuleType], T], older: Callable[[ModuleType], T]
-    ) -> T | Absent:
-        """The answer of a function, or of its older form where a driver has only that."""
-        answer = self.ask(question)
-        if present(answer):
-            return answer
-        second = self.ask(older)
-        return second if present(second) else answer
-
-    def running(self, board: Callable[[ModuleType], object]) -> set[int] | Absent:
-        """Processes that compute on a board, as far as this PID namespace is shown them."""
-        return self.first_known(
-            lambda n: {p.pid for p in n.nvmlDeviceGetComputeRunningProcesses(board(n))},
-            lambda n: {p.pid for p in n.nvmlDeviceGetComputeRunningProcesses_v2(board(n))},
-        )
-
-
-def _watts(milliwatts: float) -> MaybeFloat:
-    """No board that answers draws nothing: zero and all ones are not readings."""
-    if 0 < milliwatts < _NOT_AVAILABLE:
-        return milliwatts / 1000
-    return Absent(reason=f"NVML: {milliwatts:g} mW is no reading")
-
-
-def _binding() -> ModuleType:
-    """NVIDIA's nvidia-ml-py. Raises NvmlMissing when the name ``pynvml`` gives something else."""
-    fix = "Run: pip uninstall --yes pynvml; pip install --force-reinstall 'nvidia-ml-py>=12.560'"
-    try:
-        import pynvml
-    except (ImportError, SyntaxError) as error:  # old ones were written for Python 2
-        raise NvmlMissing(f"NVIDIA's nvidia-ml-py cannot be imported ({error}).", fix) from None
-    lacking = [name for name in _NEEDED if not hasattr(pynvml, name)]
-    if lacking:
-        raise NvmlMissing(
-            f"The Python module 'pynvml' is not NVIDIA's nvidia-ml-py: it has no {lacking[0]}.",
-            fix,
-        )
-    binding: ModuleType = pynvml
-    return binding
-
 
 @contextmanager
-def _nvml(environment: Mapping[str, str], root: Path) -> Iterator[_Nvml]:
+def _nvml(environment: Mapping[str, str], root: Path) -> Iterator[Nvml]:
     """NVML initialised; raises NvmlMissing, DriverMismatch or NoDevice when it cannot be."""
-    library = _Nvml(_binding())
+    library = Nvml(nvidias_binding())
     library.start(lambda code: start_fault(code, root, environment))
     try:
         yield library
     finally:
         library.end()
-
-
-def _start_error(code: int, words: str) -> EcoError:
-    kind, cause, fix = _AT_START.get(
-        code, (NoDevice, f"NVML does not start: {words}.", "Check nvidia-smi.")
-    )
-    return kind(cause, fix)
 
 
 class Chosen(NamedTuple):
@@ -230,11 +68,11 @@ def choose_board(environment: Mapping[str, str] = os.environ, root: Path = Path(
     with _nvml(environment, root) as library:
         boards = _boards(library)
         if not boards:
-            raise NoGpu("NVML finds no NVIDIA board on this machine.", _REHEARSE)
+            raise NoGpu("NVML finds no NVIDIA board on this machine.", REHEARSE)
         return _first_free(library, candidates(boards, environment), root)
 
 
-def _first_free(library: _Nvml, possible: Sequence[Candidate], root: Path) -> Chosen:
+def _first_free(library: Nvml, possible: Sequence[Candidate], root: Path) -> Chosen:
     refusals: list[NoDevice] = []
     for each in possible:
         try:
@@ -259,7 +97,7 @@ def _claimed(board: Candidate, root: Path) -> Claim:
     return held
 
 
-def _users(library: _Nvml, uuid: str) -> int:
+def _users(library: Nvml, uuid: str) -> int:
     """How many processes compute on a board, as far as the driver tells."""
     users = library.running(lambda n: n.nvmlDeviceGetHandleByUUID(uuid))
     return len(users) if present(users) else 0
@@ -282,14 +120,14 @@ def _none_free(refusals: Sequence[NoDevice]) -> NoDevice:
     )
 
 
-def _boards(library: _Nvml) -> list[Seen]:
+def _boards(library: Nvml) -> list[Seen]:
     count = library.ask(lambda n: int(n.nvmlDeviceGetCount()))
     if not present(count):
         raise NoDevice(f"NVML does not count its boards ({count.reason}).", "Check nvidia-smi.")
     return [_seen(library, index) for index in range(count)]
 
 
-def _seen(library: _Nvml, index: int) -> Seen:
+def _seen(library: Nvml, index: int) -> Seen:
     handle = library.ask(lambda n: n.nvmlDeviceGetHandleByIndex(index))
     if isinstance(handle, Absent):
         return Seen(handle, handle)
@@ -299,7 +137,7 @@ def _seen(library: _Nvml, index: int) -> Seen:
     )
 
 
-def _refuse_mig(library: _Nvml, uuid: str) -> None:
+def _refuse_mig(library: Nvml, uuid: str) -> None:
     mode = library.ask(lambda n: n.nvmlDeviceGetMigMode(n.nvmlDeviceGetHandleByUUID(uuid))[0])
     if present(mode) and mode:
         raise NoDevice(
@@ -316,7 +154,7 @@ class NvmlBoard:
         self._uuid = uuid
         self._hidden = _who_is_hidden(root)
         self._clock = clock or SystemClock()
-        self._nvml = _Nvml(_binding())
+        self._nvml = Nvml(nvidias_binding())
         self._nvml.start()
         handle = self._nvml.ask(lambda n: n.nvmlDeviceGetHandleByUUID(uuid))
         if isinstance(handle, Absent):
@@ -344,25 +182,12 @@ class NvmlBoard:
 
     def _read_power(self, kind: PowerKind) -> MaybeFloat:
         if kind is PowerKind.INSTANT:
-            return self._field_w(_FIELD_INSTANT)
+            return self._nvml.field_w(self._handle, FIELD_INSTANT)
         if kind is PowerKind.AVERAGE:
-            return self._field_w(_FIELD_AVERAGE)
+            return self._nvml.field_w(self._handle, FIELD_AVERAGE)
         if kind is PowerKind.USAGE:
             return self._nvml.watts(lambda n: n.nvmlDeviceGetPowerUsage(self._handle))
         return Absent(reason="this board reports no power")
-
-    def _field_w(self, field: int) -> MaybeFloat:
-        answer = self._nvml.ask(
-            lambda n: n.nvmlDeviceGetFieldValues(self._handle, [(field, _SCOPE_GPU)])[0]
-        )
-        if isinstance(answer, Absent):
-            return answer
-        # The call can succeed while the field inside it failed, with value 0.
-        if answer.nvmlReturn != 0:  # nvml.h NVML_SUCCESS
-            return Absent(reason=f"NVML: field {field}: return code {answer.nvmlReturn}")
-        if not 0 <= answer.valueType < len(_FIELD_TYPES):
-            return Absent(reason=f"NVML: field {field}: unknown value type {answer.valueType}")
-        return _watts(getattr(answer.value, _FIELD_TYPES[answer.valueType]))
 
     def telemetry(self, own_processes: frozenset[int]) -> Telemetry:
         """What the board says of itself now."""
