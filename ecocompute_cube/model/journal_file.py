@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +19,7 @@ from pydantic import ValidationError
 from ecocompute_cube.errors import JournalBroken, PlanError, output_error
 from ecocompute_cube.model.base import canonical_json, sha256_hex
 from ecocompute_cube.model.files import sync_folder, write_whole
-from ecocompute_cube.model.journal import GENESIS, Fact, Line
+from ecocompute_cube.model.journal import GENESIS, Fact, Line, RunOpened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,22 @@ def _follows(raw: bytes, number: int, head: str, name: str) -> Line:
             f"{name}, line {number + 1} does not follow from the line before it.",
             "The journal was edited; restore the original file.",
         )
+    if isinstance(line.record, RunOpened):
+        _check_plan(raw, line.record, name)
     return line
+
+
+def _check_plan(raw: bytes, run: RunOpened, name: str) -> None:
+    """The plan is the one whose hash was stored with it, as it was written or as it is read today.
+
+    A plan written by an earlier version has fewer fields than it is read with.
+    """
+    written = canonical_json(json.loads(raw)["record"]["plan"])
+    if run.plan_sha256 not in (sha256_hex(written.encode()), run.plan.sha256):
+        raise JournalBroken(
+            f"{name}, line 1: the plan is not the one whose hash was stored before the first window.",
+            "The journal was edited; restore the original file.",
+        )
 
 
 def _wrong(error: ValidationError | PlanError) -> str:
