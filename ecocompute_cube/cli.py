@@ -326,6 +326,12 @@ def _add_validate(commands: Commands) -> None:
     )
     parser.add_argument("paths", type=_path, nargs="+", metavar="PATH", help="files or folders")
     parser.add_argument("--profile", choices=_PROFILES, default=_PROFILES[0])
+    parser.add_argument(
+        "--signers",
+        type=_path,
+        metavar="FILE",
+        help="allowed signers, as ssh-keygen knows them: every journal must be signed by one",
+    )
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
@@ -429,7 +435,7 @@ def _validate(options: argparse.Namespace) -> int:
     )
 
     profile = Profile(options.profile)
-    checked = validate_paths(options.paths, profile, recompute)
+    checked = validate_paths(options.paths, profile, recompute, options.signers)
     _print((as_json if options.json else as_text)(checked, profile))
     return exit_status(checked, profile)
 

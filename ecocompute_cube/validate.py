@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -17,16 +18,25 @@ from ecocompute_cube.analysis.documents import Document, at, read_document, show
 from ecocompute_cube.analysis.protocol import Note, Profile, Verdict, Violation, grade
 from ecocompute_cube.errors import DocumentInvalid, EcoError, UsageError
 from ecocompute_cube.model.base import Record
+from ecocompute_cube.model.journal_file import JOURNAL_NAME
+from ecocompute_cube.report.recompute import journal_of
+from ecocompute_cube.signature import NAMESPACE, check_signature, is_signed
 
 #: Recomputes a document's figures from the journal beside it: one sentence a disagreement, None
 #: where there is no journal.
 Recompute: TypeAlias = Callable[[Path, Document], Sequence[str] | None]
+
+Signed: TypeAlias = Callable[[Path], tuple[tuple[Disagreement, ...], tuple[Note, ...]]]
 
 #: What measure writes, and the two ways in which published documents are named.
 DOCUMENT_PATTERNS: Final = ("energy*.json", "*.energy.json")
 _MOST_PATH: Final = 300  # characters of a path on screen
 
 _DONE, _WANTING = 0, 1
+_SIGNED_BY_SOMEBODY: Final = Note(
+    code="signature_unchecked",
+    text="A signature lies beside the journal; --signers FILE says whose it may be.",
+)
 _NOT_RECOMPUTED: Final = Note(
     code="not_recomputed",
     text="No journal lies where measure puts it, so the figures were not recomputed from evidence.",
@@ -56,15 +66,24 @@ class Validation(Record):
 
 
 def validate_paths(
-    paths: Sequence[Path], profile: Profile = Profile.CORE, recompute: Recompute | None = None
+    paths: Sequence[Path],
+    profile: Profile = Profile.CORE,
+    recompute: Recompute | None = None,
+    signers: Path | None = None,
 ) -> tuple[Checked, ...]:
     """Every document at these paths, checked; a folder stands for those below it, by their names.
 
-    Raises UsageError for a path that is not there and a folder without documents. A file that is
+    With ``signers``, a file of allowed signers, every journal must be signed by one of them. Raises
+    UsageError for a path that is not there and a folder without documents. A file that is
     not a document is a result, not an error: its neighbours are checked all the same.
     """
     found = dict.fromkeys(file for path in paths for file in _documents_at(path))
-    return tuple(_checked(file, profile, recompute) for file in found)
+
+    @cache
+    def signed(journal: Path) -> tuple[tuple[Disagreement, ...], tuple[Note, ...]]:
+        return _signed(journal, signers)
+
+    return tuple(_checked(file, profile, recompute, signed) for file in found)
 
 
 def exit_status(checked: Sequence[Checked], profile: Profile = Profile.CORE) -> int:
@@ -108,7 +127,7 @@ def _documents_at(path: Path) -> list[Path]:
     return found
 
 
-def _checked(path: Path, profile: Profile, recompute: Recompute | None) -> Checked:
+def _checked(path: Path, profile: Profile, recompute: Recompute | None, signed: Signed) -> Checked:
     try:
         document = read_document(path)
     except DocumentInvalid as error:
@@ -116,6 +135,7 @@ def _checked(path: Path, profile: Profile, recompute: Recompute | None) -> Check
     graded = grade(document, profile)
     valid = graded.verdict is not Verdict.SCHEMA_INVALID
     again, unchecked = _again(path, document, recompute) if valid else ((), ())
+    unsigned, signature = signed(journal_of(path)) if valid else ((), ())
     return Checked(
         path=shown(str(path), _MOST_PATH),
         schema_version=shown(text_at(document, "schema_version") or ""),
@@ -123,8 +143,10 @@ def _checked(path: Path, profile: Profile, recompute: Recompute | None) -> Check
         verdict=graded.verdict,
         schema_errors=graded.schema_errors,
         violations=graded.violations,
-        findings=(*disagreements(document), *_admitted(document), *again) if valid else (),
-        notes=(*graded.notes, *unchecked),
+        findings=(
+            (*disagreements(document), *_admitted(document), *again, *unsigned) if valid else ()
+        ),
+        notes=(*graded.notes, *unchecked, *signature),
     )
 
 
@@ -160,6 +182,19 @@ def _again(
     if sentences is None:
         return (), (_NOT_RECOMPUTED,)
     return tuple(_differs(sentence) for sentence in sentences), ()
+
+
+def _signed(
+    journal: Path, signers: Path | None
+) -> tuple[tuple[Disagreement, ...], tuple[Note, ...]]:
+    """What the signature under a journal is worth."""
+    if signers is None:
+        return (), (_SIGNED_BY_SOMEBODY,) if is_signed(journal) else ()
+    found = check_signature(journal, signers)
+    if found.trouble is not None:
+        fix = f"Have it signed: ssh-keygen -Y sign -f KEY -n {NAMESPACE} {JOURNAL_NAME}"
+        return (_broken("signature", found.trouble, fix),), ()
+    return (), (Note(code="signed", text=f"Signed by {shown(found.principal)}."),)
 
 
 def _broken(code: str, cause: str, fix: str) -> Disagreement:

@@ -22,13 +22,18 @@ def recompute(path: Path, document: dict[str, object]) -> list[str] | None:
     The journal is looked for where ``measure`` puts it, two folders up. Raises JournalBroken, and
     UsageError when the libraries that compute are not installed.
     """
-    folder = path.parent.parent.parent
-    if path.parent.parent.name != ARMS_FOLDER or not (folder / JOURNAL_NAME).exists():
+    journal = journal_of(path)
+    if path.parent.parent.name != ARMS_FOLDER or not journal.exists():
         return None
-    again = _from_journal(folder, path.parent.name)
+    again = _from_journal(journal.parent, path.parent.name)
     if again is None:
         return [f"the journal has no arm {path.parent.name}"]
     return _differences(document, json.loads(again), "")
+
+
+def journal_of(document: Path) -> Path:
+    """Where ``measure`` puts the journal that a document is computed from."""
+    return document.parent.parent.parent / JOURNAL_NAME
 
 
 def _from_journal(folder: Path, arm: str) -> str | None:
