@@ -1,6 +1,6 @@
 # EcoCompute cube: the `ecocompute` command in an image, for mlcube and for plain `docker run`.
 #
-#   docker build --tag ecocompute-cube:0.1.0 --build-arg "REVISION=$(git rev-parse --short HEAD)" .
+#   docker build --tag ecocompute-cube:0.1.0 --build-arg "REVISION=$(git describe --always --dirty --exclude='*')" .
 #
 # BASE_IMAGE  a Debian or Ubuntu whose python3 is 3.11 to 3.14
 # TORCH       cuda: the torch that the boards in data/ ran, with its CUDA libraries; the driver's come from the host.
@@ -36,7 +36,8 @@ RUN case "$TORCH" in \
 COPY pyproject.toml README.md LICENSE NOTICE THIRD_PARTY.md /opt/ecocompute/
 COPY ecocompute_cube/ /opt/ecocompute/ecocompute_cube/
 RUN /opt/venv/bin/python -m pip install --no-cache-dir --disable-pip-version-check \
-        --no-deps --no-index --no-build-isolation /opt/ecocompute
+        --no-deps --no-index --no-build-isolation /opt/ecocompute \
+ && chmod -R a+rX /opt/ecocompute /opt/venv/lib/python3*/site-packages/ecocompute_cube*
 
 ARG VERSION=0.1.0
 ARG REVISION=unknown

@@ -38,18 +38,19 @@ make_base() {
         --include=ca-certificates,gcc,libc6-dev,python3,python3-dev,python3-venv \
         "$codename" "$dir/root" "$mirror" >"$dir/debootstrap.log" 2>&1 ||
         { tail -n 20 "$dir/debootstrap.log" >&2; return 1; }
-    rm -rf "$dir/root"/var/cache/apt/archives/*.deb "$dir/root"/var/lib/apt/lists/*
+    rm -rf "$dir/root"/var/cache/apt/archives/*.deb "$dir/root"/var/lib/apt/lists/* || return 1
     # What makes this machine's pip reach its index makes the builder's reach it too: certificates,
     # and the settings in PIP_*. The CPU build of torch comes along, for it stands in no default index.
-    cp /etc/ssl/certs/ca-certificates.crt "$dir/root/etc/ssl/certs/ca-certificates.crt"
-    mkdir "$dir/root/wheels"
+    cp /etc/ssl/certs/ca-certificates.crt "$dir/root/etc/ssl/certs/ca-certificates.crt" || return 1
+    mkdir "$dir/root/wheels" || return 1
     python3 -m pip download --quiet --no-deps --require-hashes --only-binary=:all: \
-        --requirement requirements/torch-cpu.txt --dest "$dir/root/wheels" 2>/dev/null || true
+        --requirement requirements/torch-cpu.txt --dest "$dir/root/wheels" >"$dir/wheel.log" 2>&1 ||
+        { echo "pip finds no CPU build of torch for the image:" >&2; tail -n 5 "$dir/wheel.log" >&2; return 1; }
     changes=(--change "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         --change "ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt" --change "ENV PIP_FIND_LINKS=/wheels")
     for name in PIP_INDEX_URL PIP_EXTRA_INDEX_URL; do
         [ -z "${!name:-}" ] || changes+=(--change "ENV $name=${!name}")
     done
-    tar -C "$dir/root" -c . | docker import "${changes[@]}" - "$tag" >/dev/null
+    tar -C "$dir/root" -c . | docker import "${changes[@]}" - "$tag" >/dev/null || return 1
     rm -rf "$dir/root"
 }

@@ -1,8 +1,10 @@
-"""Paired comparison of runs made in turn: the first of one folder with the first of the other.
+"""Paired comparison of runs made in turn: ``A/1`` with ``B/1``, ``A/2`` with ``B/2``, and so on.
 
-``python -m benchmarks.gpu.alternating RESULTS_A RESULTS_B`` prints, for each arm, energy per output
-token in both, and the change from A to B with its 95 % interval: Student's t on the log ratios of
-the pairs. The pair is the replicate. Pairs must share plan, models, board and packages.
+``python -m benchmarks.gpu.alternating A B`` prints, for each arm, energy per output token in both,
+and the change from A to B with its 95 % interval: Student's t on the log ratios of the pairs. The
+pair is the replicate: one run of each kind, in folders of the same name. A pair that lacks one of
+its runs, or whose runs were not finished, is named and left out. Runs of a pair must share plan,
+models, board, packages and program.
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ from __future__ import annotations
 import math
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ecocompute_cube.analysis.ratios import as_percent, t_interval
 from ecocompute_cube.model.base import present
+from ecocompute_cube.model.journal import RunClosed
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.model.report import Report
 from ecocompute_cube.report.build import build_report
@@ -42,30 +45,40 @@ class Change(NamedTuple):
 
 
 def changes(a: Path, b: Path) -> list[Change]:
-    """Every arm's change between two folders of runs, paired in the order of their starts.
+    """Every arm's change between two folders of runs, paired by the names of their folders.
 
-    Raises Unpairable.
+    Raises Unpairable when no pair is whole, or one is of runs that are not alike.
     """
-    pairs = list(_pairs(_reports(a), _reports(b)))
+    first, second = _reports(a), _reports(b)
+    pairs = [_paired(first[name], second[name]) for name in sorted(first.keys() & second.keys())]
+    if not pairs:
+        raise Unpairable(f"{a.name} and {b.name} hold no whole pair.")
     arms = pairs[0][0].keys()
     return [_change(arm, [(first[arm], second[arm]) for first, second in pairs]) for arm in arms]
 
 
-def _reports(folder: Path) -> list[Report]:
-    runs = sorted(path.parent for path in folder.glob(f"*/{JOURNAL_NAME}"))
-    return sorted((build_report(read_run(run)) for run in runs), key=lambda r: r.started_utc)
+def left_out(a: Path, b: Path) -> list[str]:
+    """Names of pairs that are not whole."""
+    names = {path.name for folder in (a, b) for path in folder.iterdir() if path.is_dir()}
+    return sorted(names - (_reports(a).keys() & _reports(b).keys()))
 
 
-def _pairs(
-    first: Sequence[Report], second: Sequence[Report]
-) -> Iterator[tuple[dict[str, float], dict[str, float]]]:
-    if not first or len(first) != len(second):
-        raise Unpairable(f"{len(first)} runs and {len(second)} runs make no pairs.")
-    for a, b in zip(first, second, strict=True):
-        for what, of_a, of_b in zip(_SAME, _identity(a), _identity(b), strict=True):
-            if of_a != of_b:
-                raise Unpairable(f"{a.run_id} and {b.run_id} differ in their {what}.")
-        yield _energies(a), _energies(b)
+def _reports(folder: Path) -> dict[str, Report]:
+    """The finished run of each pair, by the name of its folder."""
+    found = {}
+    for journal in sorted(folder.glob(f"*/*/{JOURNAL_NAME}")):
+        run = read_run(journal.parent)
+        last = run.journal.records[-1]
+        if isinstance(last, RunClosed) and last.reason == "finished":
+            found[journal.parent.parent.name] = build_report(run)
+    return found
+
+
+def _paired(a: Report, b: Report) -> tuple[dict[str, float], dict[str, float]]:
+    for what, of_a, of_b in zip(_SAME, _identity(a), _identity(b), strict=True):
+        if of_a != of_b:
+            raise Unpairable(f"{a.run_id} and {b.run_id} differ in their {what}.")
+    return _energies(a), _energies(b)
 
 
 _SAME = ("plan", "board", "packages", "program")
@@ -127,6 +140,8 @@ def main(arguments: Sequence[str]) -> int:
     except Unpairable as error:
         sys.stderr.write(f"{error}\n")
         return 2
+    for name in left_out(a, b):
+        sys.stderr.write(f"pair {name} is not whole and is left out\n")
     sys.stdout.write(as_text(found, a.name, b.name) + "\n")
     return 0
 

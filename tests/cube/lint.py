@@ -24,7 +24,7 @@ SHARED: Final = (
     "--rm",
     "--init",
     "--ipc=host",
-    "--user=$(id -u):$(id -g)",
+    "--user=${oc.env:ECO_USER,${eco.user}}",
 )
 #: Every key of the docker section that mlcube 0.0.9 knows and we use; another one ends its run.
 DOCKER_KEYS: Final = {
@@ -117,6 +117,8 @@ def containers_end_with_their_run_and_belong_to_the_caller(cube: Cube) -> Iterat
                 yield f"{which} has {word} {words.count(word)} times"
         if len([word for word in words if word.startswith("--label=ecocompute=")]) != 1:
             yield f"{which} has no label to find its containers by"
+    if cube["eco"]["user"] != "$(id -u):$(id -g)":
+        yield f"containers run as {cube['eco']['user']}"
 
 
 def boards_are_asked_for_once(cube: Cube) -> Iterator[str]:

@@ -30,6 +30,7 @@ _FORWARDED: Final = (
     "CUDA_DEVICE_ORDER",
     "ECO_GPUS",
     "ECO_RUN",
+    "ECO_USER",
     "HF_ENDPOINT",
     "HF_HUB_OFFLINE",
     "HF_TOKEN",
@@ -86,12 +87,13 @@ class Stage:
         arguments: Sequence[str],
         environment: Mapping[str, str] | None = None,
         status: int = 0,
+        cwd: Path | None = None,
     ) -> Played:
-        """Call mlcube in the cube's folder."""
+        """Call mlcube in the cube's folder, or in another one."""
         (self._notes / "status").write_text(str(status))
         done = subprocess.run(
             [self.mlcube, *arguments],
-            cwd=self.cube,
+            cwd=cwd or self.cube,
             env={**self._surroundings(), **(environment or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

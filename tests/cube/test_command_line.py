@@ -20,6 +20,8 @@ ENVIRONMENT = [
     "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
     *("-e", "CUDA_VISIBLE_DEVICES", "-e", "CUDA_DEVICE_ORDER"),
     *("-e", "HF_TOKEN", "-e", "HF_HUB_OFFLINE", "-e", "HF_ENDPOINT"),
+    *("-e", "HTTP_PROXY", "-e", "HTTPS_PROXY", "-e", "NO_PROXY"),
+    *("-e", "PIP_INDEX_URL", "-e", "PIP_EXTRA_INDEX_URL"),
 ]
 
 
@@ -242,6 +244,31 @@ def test_configure_builds_this_checkout_with_its_revision(stage: Stage) -> None:
     assert played.status == 0
     build = ["build", "--build-arg", f"REVISION={revision}", "-t", IMAGE]
     assert played.calls == [[*build, "-f", f"{stage.cube}/Dockerfile", str(stage.cube)]]
+
+
+def test_the_revision_is_the_cubes_own_wherever_mlcube_is_called(
+    stage: Stage, tmp_path: Path
+) -> None:
+    revision = commit(stage.cube)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "other.txt").write_text("another history")
+    assert commit(tmp_path / "elsewhere") != revision
+    cube = [f"--mlcube={stage.cube}", f"-Pdocker.docker={stage.docker}"]
+    played = stage.call(["configure", *cube], cwd=tmp_path / "elsewhere")
+    assert f"REVISION={revision}" in played.calls[0]
+
+
+def test_changes_that_are_not_committed_show_in_the_revision(stage: Stage) -> None:
+    revision = commit(stage.cube)
+    with (stage.cube / "Dockerfile").open("a") as file:
+        file.write("# changed\n")
+    played = stage.call(["configure", f"-Pdocker.docker={stage.docker}"])
+    assert f"REVISION={revision}-dirty" in played.calls[0]
+
+
+def test_where_docker_itself_runs_as_the_caller_another_user_can_be_named(stage: Stage) -> None:
+    (call,) = stage.run("measure", environment={"ECO_USER": "7:7"}).runs
+    assert "--user=7:7" in call and CALLER not in call
 
 
 def commit(folder: Path) -> str:

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,9 +105,14 @@ def test_the_image_is_within_its_size_and_says_what_it_is() -> None:
     assert told["Size"] <= MOST_BYTES
     labels = told["Config"]["Labels"]
     assert labels["org.opencontainers.image.version"] == __version__
-    assert labels["org.opencontainers.image.revision"] not in ("", "unknown")
+    assert labels["org.opencontainers.image.revision"] == _revision(), "an old image: make image"
     assert not [entry for entry in told["Config"]["Env"] if "TOKEN" in entry]
     assert docker("run", *PLAIN, IMAGE, "--version").out == f"ecocompute {__version__}\n"
+
+
+def _revision() -> str:
+    asked = ("describe", "--always", "--dirty", "--exclude=*")
+    return run("git", "-C", ROOT, *asked).out.strip()
 
 
 def test_every_file_of_the_image_can_be_read_by_any_uid() -> None:
@@ -205,7 +211,7 @@ BAD_INPUT = {
     "a plan that is not there": ("measure", 2, "parameters_file={cube}/workspace/config/no.yaml"),
     "a plan that is a folder": ("measure", 2, "parameters_file={cube}/workspace/config"),
     "an empty models folder": ("measure", 4, "models_dir={tmp}/empty/"),
-    "an output folder that is a file's": ("report", 2, "results_dir={tmp}/empty/"),
+    "results of which there are none": ("report", 2, "results_dir={tmp}/empty/"),
 }
 
 
@@ -217,6 +223,26 @@ def test_what_the_command_says_and_its_status_come_through_mlcube(
     assert told.status == status, told.out
     assert "error: " in told.out
     assert "Traceback" not in told.out.partition("mlcube.shell")[0]
+
+
+def test_an_engine_without_nvidias_toolkit_starts_nothing(
+    cube: Path, tasks: dict[str, Ended], mlcube: Path
+) -> None:
+    before = _hashes(cube / "workspace" / "results")
+    command = [mlcube, "run", f"--mlcube={cube / 'mlcube.yaml'}", "--task=measure"]
+    told = run(*command, "--network=none", environment={"ECO_RUN": "tests"})
+    if "nvidia" in docker("info", "--format={{.Runtimes}}").out:
+        pytest.skip("this engine has NVIDIA's runtime")
+    assert told.status == 125
+    assert "could not select device driver" in told.out
+    assert _hashes(cube / "workspace" / "results") == before
+
+
+def test_an_engine_that_does_not_answer_ends_mlcube_with_an_error(cube: Path, mlcube: Path) -> None:
+    nowhere = {"DOCKER_HOST": "unix:///nowhere.sock"}
+    told = run(*_command(mlcube, cube, "measure", "none"), environment=nowhere)
+    assert told.status != 0
+    assert "Cannot connect to the Docker daemon" in told.out
 
 
 def test_a_container_without_a_gpu_says_which_flag_was_forgotten(
@@ -300,9 +326,11 @@ def test_sigterm_to_mlcubes_process_group_ends_the_container(
     tmp_path: Path, cube: Path, tasks: dict[str, Ended], mlcube: Path
 ) -> None:
     measuring = _start_measuring(tmp_path, cube, mlcube)
+    start_of_the_end = time.monotonic()
     os.killpg(measuring.pid, signal.SIGTERM)
     ended_within(measuring, 5)
     until(lambda: not containers(), 5)
+    assert time.monotonic() - start_of_the_end < 5
     _assert_stopped(tmp_path / "results")
 
 

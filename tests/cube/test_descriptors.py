@@ -98,8 +98,9 @@ FAULTS: Final[list[tuple[CubeRule, str, Any]]] = [
     (
         lint.containers_end_with_their_run_and_belong_to_the_caller,
         "eco/common",
-        "--rm --init --ipc=host --user=$(id -u):$(id -g)",
+        "--rm --init --ipc=host --user=${oc.env:ECO_USER,${eco.user}}",
     ),
+    (lint.containers_end_with_their_run_and_belong_to_the_caller, "eco/user", "0:0"),
     (lint.boards_are_asked_for_once, "docker/gpu_args", "${eco.common}"),
     (lint.boards_are_asked_for_once, "docker/gpu_args", "${eco.common} --gpus=all --gpus=all"),
     (lint.boards_are_asked_for_once, "docker/gpu_args", "${eco.common} --gpus all"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,18 @@ def test_a_python_that_will_not_do_is_refused_with_one_that_would(tmp_path: Path
     before = files(folder)
     ended = make_mlcube(folder)
     assert ended.returncode == 2
-    assert "needs Python 3.9 to 3.13" in ended.stderr and "PYTHON=python3.12" in ended.stderr
+    assert "need Python 3.11 to 3.13" in ended.stderr and "PYTHON=python3.12" in ended.stderr
     assert files(folder) == before
+
+
+def test_a_folder_that_is_no_environment_is_never_emptied(tmp_path: Path) -> None:
+    folder, home = checkout(tmp_path / "here"), tmp_path / "home"
+    home.mkdir()
+    (home / "letter.txt").write_text("dear all")
+    ended = make_mlcube(folder, MLCUBE_VENV=str(home), PYTHON=sys.executable)
+    assert ended.returncode == 2
+    assert "is left alone" in ended.stderr and "MLCUBE_VENV=" in ended.stderr
+    assert (home / "letter.txt").read_text() == "dear all"
 
 
 def test_an_environment_that_is_ready_is_left_alone(tmp_path: Path) -> None:
