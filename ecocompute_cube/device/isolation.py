@@ -88,6 +88,8 @@ def _image(text: str) -> MaybeStr:
     """A version and a revision, such as ``0.1.0+abcdef0``; anything else is not repeated."""
     if not text:
         return Absent(reason="ECO_IMAGE is not set")
+    if text.endswith("+unknown"):  # the Dockerfile's default: two such images may differ
+        return Absent(reason="the image was built without its revision")
     return text if _IMAGE.fullmatch(text) else Absent(reason="ECO_IMAGE is no version")
 
 

@@ -229,10 +229,10 @@ def test_an_engine_without_nvidias_toolkit_starts_nothing(
     cube: Path, tasks: dict[str, Ended], mlcube: Path
 ) -> None:
     before = _hashes(cube / "workspace" / "results")
-    command = [mlcube, "run", f"--mlcube={cube / 'mlcube.yaml'}", "--task=measure"]
-    told = run(*command, "--network=none", environment={"ECO_RUN": "tests"})
     if "nvidia" in docker("info", "--format={{.Runtimes}}").out:
         pytest.skip("this engine has NVIDIA's runtime")
+    task = ["run", f"--mlcube={cube / 'mlcube.yaml'}", "--task=measure", "--network=none"]
+    told = run(mlcube, *task, environment={"ECO_RUN": "tests"})
     assert told.status == 125
     assert "could not select device driver" in told.out
     assert _hashes(cube / "workspace" / "results") == before

@@ -125,3 +125,8 @@ def test_neither_identity_nor_path_of_a_container_is_told(tmp_path: Path) -> Non
     root = make_machine(tmp_path, signs=".dockerenv")
     told = isolation(root, {"HOSTNAME": "0123456789ab", "ECO_IMAGE": "/srv/x"}).model_dump_json()
     assert "0123456789ab" not in told and str(tmp_path) not in told and "/srv" not in told
+
+
+def test_an_image_that_does_not_know_its_revision_has_none(tmp_path: Path) -> None:
+    image = seen(tmp_path, ECO_IMAGE="0.1.0+unknown").image
+    assert image == Absent(reason="the image was built without its revision")
