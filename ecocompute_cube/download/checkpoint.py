@@ -11,10 +11,17 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ecocompute_cube.errors import ModelError
+from ecocompute_cube.model.base import printable
 
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.safetensors"  #: what transformers loads first
 INDEX: Final = "model.safetensors.index.json"  #: what it loads otherwise
+
+SAFETENSORS: Final = ".safetensors"  #: what the names of all files with weights end with
+CONVERT: Final = (
+    "Take the safetensors version, or convert it where you trust it: load it with transformers "
+    "and save_pretrained it into a new folder."
+)
 
 _TAKE_AGAIN: Final = "Take the checkpoint again from where it was published."
 _MAX_HEADER: Final = 100_000_000  # bytes; the safetensors format's own limit
@@ -117,19 +124,28 @@ def weight_files(folder: Path) -> tuple[str, ...]:
 def shards_in(model: str, index: Mapping[str, object]) -> list[str]:
     """The files that an index names, in order.
 
-    Raises ModelError for an index without them, or with one outside its folder.
+    Raises ModelError for an index without them, with one that does not lie in its folder, or with
+    one that is not in the form of safetensors.
     """
     table = index.get("weight_map")
     if not isinstance(table, dict) or not table:
         raise ModelError(f"{INDEX} of '{model}' has no weight_map.", _TAKE_AGAIN)
     shards = sorted({str(name) for name in table.values()})
     for shard in shards:
-        if Path(shard).name != shard:
-            raise ModelError(
-                f"{INDEX} of '{model}' names '{shard}', which lies outside the folder.",
-                _TAKE_AGAIN,
-            )
+        _refuse_shard(model, shard)
     return shards
+
+
+def _refuse_shard(model: str, shard: str) -> None:
+    named = f"{INDEX} of '{model}' names '{printable(shard)}'"
+    if "/" in shard or shard == "..":
+        raise ModelError(f"{named}, which does not lie in the folder itself.", _TAKE_AGAIN)
+    if not shard.endswith(SAFETENSORS):
+        raise ModelError(
+            f"{named}, whose name does not end in {SAFETENSORS}: other forms of weights may be "
+            "pickles, and opening a pickle runs whatever code is in it.",
+            CONVERT,
+        )
 
 
 def _require_shard(folder: Path, shard: str) -> None:
@@ -143,18 +159,21 @@ def _require_shard(folder: Path, shard: str) -> None:
 def count_parameters(folder: Path, config: Mapping[str, object]) -> int:
     """Number of parameters by the headers' shapes; an output head tied to the embedding once.
 
-    Raises ModelError for a file that is no whole safetensors file.
+    Raises ModelError for a file that is no whole safetensors file, and where there are none.
     """
     tied = config.get("tie_word_embeddings") is True
     tensors: dict[str, Tensor] = {}
     for name in weight_files(folder):
         if name != INDEX:
             tensors.update(read_header(folder / name))
-    return sum(
+    count = sum(
         math.prod(tensor.shape)
         for name, tensor in tensors.items()
         if not (tied and name in _OUTPUT_HEADS) and not _NOT_PARAMETERS.search(name)
     )
+    if count < 1:
+        raise ModelError(f"'{folder.name}' holds no parameters.", _TAKE_AGAIN)
+    return count
 
 
 def read_header(path: Path) -> dict[str, Tensor]:

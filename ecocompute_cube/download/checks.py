@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
-from ecocompute_cube.download.checkpoint import CONFIG
+from ecocompute_cube.download.checkpoint import CONFIG, CONVERT, SAFETENSORS
 from ecocompute_cube.errors import ModelError
 
 #: What transformers reads besides the weights, and what tells the licence.
@@ -37,6 +37,7 @@ _TOKENIZERS: Final = (
     ("vocab.json", "merges.txt"),
 )
 _PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+_NEVER: Final = (*_PICKLES, "*.py")  # whatever else the name says
 _DECODERS: Final = ("CausalLM", "LMHead")  # in the class names of transformers' text generators
 
 #: The two files in which a model may ask for code of its own.
@@ -45,12 +46,12 @@ MAY_NAME_CODE: Final = (CONFIG, "tokenizer_config.json")
 
 def wanted(names: Iterable[str]) -> list[str]:
     """Which of these files loading and the licence need besides the weights."""
-    return sorted(name for name in names if _any(_WANTED, name))
+    return sorted(name for name in names if _any(_WANTED, name) and not _any(_NEVER, name))
 
 
 def licenses(names: Iterable[str]) -> list[str]:
     """Which of these files hold a licence."""
-    return sorted(name for name in names if _any(_LICENSES, name))
+    return [name for name in wanted(names) if _any(_LICENSES, name)]
 
 
 def refuse_config(model: str, config: Mapping[str, object]) -> None:
@@ -73,12 +74,11 @@ def refuse_only_pickles(model: str, names: Iterable[str]) -> None:
     """Refuse weights that only a pickle holds. Raises ModelError."""
     listed = sorted(names)
     pickles = [name for name in listed if _any(_PICKLES, name)]
-    if pickles and not any(name.endswith(".safetensors") for name in listed):
+    if pickles and not any(name.endswith(SAFETENSORS) for name in listed):
         raise ModelError(
             f"'{model}' holds its weights only as a pickle ({pickles[0]}), "
             "and opening a pickle runs whatever code is in it.",
-            "Take the safetensors version, or convert it where you trust it: load it with "
-            "transformers and save_pretrained it into a new folder.",
+            CONVERT,
         )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 
 from ecocompute_cube.download.checkpoint import describe, read_header, weight_files
 from ecocompute_cube.errors import ModelError
+
+from .conftest import write_json
 
 Checkpoint = Callable[..., Path]
 EMBEDDING = {"model.embed_tokens.weight": (10, 4)}
@@ -67,12 +70,37 @@ def test_an_index_that_names_a_missing_shard_says_which(checkpoint: Checkpoint) 
         weight_files(folder)
 
 
-def test_an_index_cannot_reach_outside_its_folder(checkpoint: Checkpoint) -> None:
+def index_naming(folder: Path, shard: object) -> None:
+    (folder / "model.safetensors").rename(folder / "decoy.safetensors")
+    table = {"weight_map": {"a": "decoy.safetensors", "b": shard}}
+    write_json(folder / "model.safetensors.index.json", table)
+
+
+@pytest.mark.parametrize(
+    "shard", ["../b.safetensors", "..", "sub/b.safetensors", "/b.safetensors", "./b.safetensors"]
+)
+def test_an_index_cannot_reach_outside_its_folder(checkpoint: Checkpoint, shard: str) -> None:
     folder = checkpoint()
-    (folder / "model.safetensors").unlink()
-    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../b"}}')
-    with pytest.raises(ModelError, match="outside the folder"):
+    index_naming(folder, shard)
+    with pytest.raises(ModelError, match=rf"names '{re.escape(shard)}'.*Take the checkpoint again"):
         weight_files(folder)
+
+
+@pytest.mark.parametrize(
+    "shard", ["pytorch_model.bin", "a.safetensors.pkl", "a.SAFETENSORS\x1b", "safetensors", "", 5]
+)
+def test_an_index_can_only_name_safetensors(checkpoint: Checkpoint, shard: object) -> None:
+    folder = checkpoint()
+    index_naming(folder, shard)
+    with pytest.raises(ModelError, match=r"whose name does not end in \.safetensors") as caught:
+        weight_files(folder)
+    assert "convert it where you trust it" in caught.value.fix
+    assert str(caught.value).isprintable()
+
+
+def test_weights_without_parameters_are_refused(checkpoint: Checkpoint) -> None:
+    with pytest.raises(ModelError, match=r"holds no parameters"):
+        describe(checkpoint(shapes={}))
 
 
 def test_a_safetensors_file_that_is_cut_short_is_told_in_bytes(checkpoint: Checkpoint) -> None:

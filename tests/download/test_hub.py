@@ -288,6 +288,29 @@ def test_an_index_that_names_what_is_not_there(desk: Desk, tiny: Repository, sha
     assert shard in desk.refused().cause
 
 
+@pytest.mark.parametrize("shard", ["pytorch_model.bin", "..", "sub/part.safetensors"])
+def test_an_index_that_names_what_is_never_fetched(
+    desk: Desk, tiny: Repository, shard: str
+) -> None:
+    del tiny.files["model.safetensors"]
+    table = {"a": "consolidated.safetensors", "b": shard}
+    index = json.dumps({"weight_map": table}).encode()
+    tiny.files["model.safetensors.index.json"] = index
+    error = desk.refused()
+    assert type(error) is ModelError and f"names '{shard}'" in error.cause and error.fix
+    assert desk.hub.fetched() == ["config.json", "model.safetensors.index.json"]
+    assert desk.names() == [".lock"]
+
+
+def test_what_is_called_a_licence_but_is_a_pickle_is_not_fetched(
+    desk: Desk, tiny: Repository
+) -> None:
+    for name in ("LICENSE.pkl", "NOTICE.bin", "COPYING.py"):
+        tiny.files[name] = b"not needed"
+    desk.take()
+    assert {"LICENSE.pkl", "NOTICE.bin", "COPYING.py"}.isdisjoint(desk.hub.fetched())
+
+
 def test_a_model_that_does_not_fit_the_disk_is_not_begun(desk: Desk, tiny: Repository) -> None:
     info = tiny.info(NAME)
     for file in info["siblings"]:

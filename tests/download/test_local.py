@@ -227,6 +227,19 @@ def test_pickles_are_refused(checkpoint: Checkpoint, take: Take) -> None:
         take(folder)
 
 
+def test_a_pickle_that_an_index_names_is_not_taken(
+    checkpoint: Checkpoint, take: Take, models: Path
+) -> None:
+    folder = checkpoint()
+    (folder / "model.safetensors").rename(folder / "decoy.safetensors")
+    (folder / "pytorch_model.bin").write_bytes(b"a pickle")
+    index = {"weight_map": {"a": "pytorch_model.bin"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ModelError, match=r"names 'pytorch_model\.bin', whose name"):
+        take(folder)
+    assert [path.name for path in models.iterdir()] == [".lock"]
+
+
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
 def test_code_that_comes_with_a_model_is_refused(
     checkpoint: Checkpoint, take: Take, name: str
