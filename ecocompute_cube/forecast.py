@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.download import model_folder, read_manifest
 from ecocompute_cube.download.checkpoint import describe
+from ecocompute_cube.download.folder import download_command
 from ecocompute_cube.download.local import check_local
 from ecocompute_cube.engine.predict import Prediction, Size, check_context, predict, size_of
 from ecocompute_cube.engine.schedule import Block, block_order, groups
-from ecocompute_cube.errors import ModelError, ModelMissing
+from ecocompute_cube.errors import ModelCorrupt, ModelMissing
 from ecocompute_cube.model.architectures import architecture
 from ecocompute_cube.model.base import printable
 from ecocompute_cube.model.hub_reference import HUB_PREFIX
@@ -75,7 +76,6 @@ def _arm_line(arm: str, guess: Prediction) -> str:
 class _Known(NamedTuple):
     """What is known of a model before it loads, or even before it is downloaded."""
 
-    name: str
     size: Size
     disk_bytes: int
     max_context: int
@@ -84,11 +84,11 @@ class _Known(NamedTuple):
 def forecast(plan: Plan, models_dir: Path) -> Forecast:
     """What ``plan`` will take.
 
-    Raises ModelError for a local model that cannot be taken, PlanError for rows that are longer
-    than a model's context.
+    Raises ModelError for a local model that cannot be taken and for one of the hub that is not
+    downloaded, PlanError for rows that are longer than a model's context.
     """
     known = {public_reference(model): _known(model, models_dir) for model in plan.models}
-    check_context(plan, {model.name: model.max_context for model in known.values()})
+    check_context(plan, {reference: model.max_context for reference, model in known.items()})
     blocks = tuple(
         block_order(plan, arms, 0, group, block)
         for block in range(plan.protocol.blocks)
@@ -101,17 +101,21 @@ def forecast(plan: Plan, models_dir: Path) -> Forecast:
 def _known(model: str, models_dir: Path) -> _Known:
     try:
         manifest = read_manifest(model_folder(public_reference(model), models_dir))
-    except ModelError:
-        return _foreseen(model)
-    return _Known(manifest.name, size_of(manifest), manifest.size_bytes, manifest.max_context)
+    except ModelMissing:
+        return _foreseen(model, models_dir)
+    except ModelCorrupt:
+        if model.startswith(HUB_PREFIX):
+            raise
+        return _foreseen(model, models_dir)
+    return _Known(size_of(manifest), manifest.size_bytes, manifest.max_context)
 
 
-def _foreseen(model: str) -> _Known:
+def _foreseen(model: str, models_dir: Path) -> _Known:
     """A model that is not downloaded yet; on disk it will be FP16."""
     if model.startswith(HUB_PREFIX):
         raise ModelMissing(
             f"{public_reference(model)} is not downloaded yet, and only the hub knows its size.",
-            "Run `ecocompute download` with this plan and --models_dir first.",
+            f"Run {download_command(models_dir)} first.",
         )
     if model == EMBEDDED or model.startswith(RANDOM_PREFIX):
         name = _EMBEDDED_LIKE if model == EMBEDDED else model.removeprefix(RANDOM_PREFIX)
@@ -119,9 +123,9 @@ def _foreseen(model: str) -> _Known:
         shape = known.shape
         layers, hidden = int(shape["num_hidden_layers"]), int(shape["hidden_size"])
         size = Size(known.parameters, layers, hidden, int(shape["vocab_size"]))
-        return _Known(model, size, 2 * size.parameters, int(shape["max_position_embeddings"]))
+        return _Known(size, 2 * size.parameters, int(shape["max_position_embeddings"]))
     folder = Path(model.removeprefix("local:"))
     check_local(folder)
     facts = describe(folder)
     size = Size(facts.parameters, facts.layers, facts.hidden_size, facts.vocab_size)
-    return _Known(folder.name, size, 2 * size.parameters, facts.max_context)
+    return _Known(size, 2 * size.parameters, facts.max_context)

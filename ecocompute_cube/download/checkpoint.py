@@ -151,7 +151,7 @@ def _refuse_shard(model: str, shard: str) -> None:
 def _require_shard(folder: Path, shard: str) -> None:
     if not (folder / shard).is_file():
         raise ModelError(
-            f"{INDEX} of '{folder.name}' names {shard}, which is not there.",
+            f"{INDEX} of '{folder.name}' names {printable(shard)}, which is not there.",
             "Fetch that file too: the weights are not whole without it.",
         )
 

@@ -153,7 +153,8 @@ def _check_hash(folder: Path, file: ModelFile, progress: Progress) -> None:
         raise _corrupt(folder, f"{file.path} is altered: its SHA-256 is not the manifest's")
 
 
-def _download_command(models_dir: Path) -> str:
+def download_command(models_dir: Path) -> str:
+    """What to type to have a plan's models."""
     return f"`ecocompute download --parameters_file FILE --models_dir {models_dir}`"
 
 
@@ -165,11 +166,11 @@ def _missing(folder: Path) -> ModelMissing:
         cause = f"The models folder '{models_dir}' is empty."
     else:
         cause = f"The models folder '{models_dir}' holds no finished model '{folder.name}'."
-    return ModelMissing(cause, f"Run {_download_command(models_dir)}.")
+    return ModelMissing(cause, f"Run {download_command(models_dir)}.")
 
 
 def _corrupt(folder: Path, what: str) -> ModelCorrupt:
     return ModelCorrupt(
         f"The model folder '{folder.name}' is damaged: {what}.",
-        f"Remove '{folder}' and run {_download_command(folder.parent)}.",
+        f"Remove '{folder}' and run {download_command(folder.parent)}.",
     )

@@ -38,7 +38,7 @@ from ecocompute_cube.download.local import license_of
 from ecocompute_cube.download.progress import Progress, Say, silent, size
 from ecocompute_cube.download.source import Identity
 from ecocompute_cube.errors import ModelError, ModelMissing
-from ecocompute_cube.model.base import Absent, present
+from ecocompute_cube.model.base import Absent, present, printable
 from ecocompute_cube.model.hub_reference import HubReference, parse_hub
 from ecocompute_cube.model.manifest import Manifest, Weights
 
@@ -73,8 +73,7 @@ class HubModel:
         there = sum(self._gathering.on_disk(file) for file in files)
         commit = self._listing.commit
         if self.asked.commit is None:
-            pinned = self.asked._replace(revision=commit)
-            say(f"{self.asked.revision} is commit {commit}; the plan can pin it: {pinned}")
+            say(f"{self.asked.revision} is commit {commit}; the plan can pin it: {self._pinned}")
         kept = f"; {size(there)} of it lie on this disk already" if there >= _WORTH_SAYING else ""
         return f"taking {len(files)} files, {size(total)}, of commit {commit} {self._from}{kept}"
 
@@ -102,7 +101,7 @@ class HubModel:
             _hand_over(path, folder / path.name)
         listing = self._listing
         return Identity(
-            name=self.asked.repository,
+            name=self._pinned.name,
             weights=Weights.ORIGINAL,
             origin=f"{self.asked.repository} at commit {listing.commit}, {self._from}.",
             license=listing.license if present(listing.license) else license_of(folder),
@@ -143,6 +142,10 @@ class HubModel:
         if self.settings.offline:
             return self._cached_listing()
         return self._client.listing(self.asked.repository, self._revision())
+
+    @property
+    def _pinned(self) -> HubReference:
+        return self.asked._replace(revision=self._listing.commit)
 
     def _revision(self) -> str:
         """What is asked for; a damaged folder is built again from the commit that it was."""
@@ -207,7 +210,8 @@ class HubModel:
             raise self._missing(f"holds only a part of it, without {lost[0]}")
         if lost:
             raise ModelError(
-                f"{INDEX} of '{self.asked.repository}' names {lost[0]}, which is not there.",
+                f"{INDEX} of '{self.asked.repository}' names {printable(lost[0])}, which is not "
+                "there.",
                 "Give another revision, or tell the model's owner.",
             )
         return [INDEX, *shards]

@@ -32,6 +32,7 @@ from ecocompute_cube.download.hub_files import HubFile, Listing
 from ecocompute_cube.download.source import require_libraries
 from ecocompute_cube.errors import HubRefused, UsageError
 from ecocompute_cube.model.base import Absent, MaybeStr
+from ecocompute_cube.model.hub_reference import is_git_hash
 
 if TYPE_CHECKING:
     import httpx
@@ -42,7 +43,6 @@ HUB: Final = "https://huggingface.co"
 _TRUE: Final = frozenset({"1", "ON", "YES", "TRUE"})  # what huggingface_hub takes for yes
 _ADDRESS: Final = re.compile(r"https?://([^\s/@]*@)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:\d+)?(/\S*)?")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")  # all that a header may hold
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _NAME: Final = re.compile(r"[\w.+-]+", re.ASCII)  # of a file in a repository's top folder
 
 
@@ -214,7 +214,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _as_listing(info: ModelInfo) -> Listing:
-    if not _COMMIT.fullmatch(info.sha or "") or info.siblings is None:
+    if not is_git_hash(info.sha or "") or info.siblings is None:
         raise ValueError
     files = (_as_file(each) for each in info.siblings if _NAME.fullmatch(each.rfilename))
     return Listing(str(info.sha), {file.name: file for file in files}, _license(info))

@@ -15,10 +15,9 @@ from ecocompute_cube.download.folder import read_manifest, sha256_of
 from ecocompute_cube.download.progress import Progress, Say
 from ecocompute_cube.errors import ModelError
 from ecocompute_cube.model.base import MaybeStr
-from ecocompute_cube.model.hub_reference import HubReference
+from ecocompute_cube.model.hub_reference import HubReference, is_git_hash
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _CHUNK: Final = 2**20  # bytes
 
 
@@ -78,7 +77,7 @@ class HubCache:
             text = path.read_text(encoding="ascii").strip()
         except (OSError, ValueError):
             return None
-        return text if _COMMIT.fullmatch(text) else None
+        return text if is_git_hash(text) else None
 
     def snapshot(self, repository: str, commit: str) -> Path:
         """The folder of one commit, which need not be there."""
@@ -105,7 +104,7 @@ def _as_cached(path: Path) -> HubFile:
         name=path.name,
         bytes=path.stat().st_size,
         sha256=blob if _SHA256.fullmatch(blob) else None,
-        blob=blob if _COMMIT.fullmatch(blob) else None,
+        blob=blob if is_git_hash(blob) else None,
     )
 
 

@@ -17,8 +17,7 @@ _PART: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?")
 #: Git's rule for names of branches and tags (git-check-ref-format), less what no shell likes.
 _REVISION: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.+/-]{0,126}[A-Za-z0-9_+-])?")
 _NO_REVISION: Final = re.compile(r"\.\.|//|/\.|\./|\.lock(/|$)")
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-
+_GIT_HASH: Final = re.compile(r"[0-9a-f]{40}")  # Git's SHA-1
 _SHORT: Final = 12  # digits of a commit that tell it from any other of a repository
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*[A-Za-z0-9]|[A-Za-z0-9]")
 _LONGEST: Final = 100  # characters: with workload and precision it stays a file name (255)
@@ -45,7 +44,7 @@ class HubReference(NamedTuple):
     @property
     def commit(self) -> str | None:
         """The revision where it is a commit, which never moves."""
-        return self.revision if _COMMIT.fullmatch(self.revision) else None
+        return self.revision if is_git_hash(self.revision) else None
 
     @property
     def slug(self) -> str:
@@ -53,8 +52,7 @@ class HubReference(NamedTuple):
 
         No repository holds ``--``, so that ``--`` can stand for the slash and ``---`` for the @.
         """
-        short = self.commit[:_SHORT] if self.commit else self.revision
-        at = "" if self.revision == MAIN else f"---{short}"
+        at = "" if self.revision == MAIN else f"---{self._short}"
         text = f"hub-{self.repository.replace('/', '--')}{at}"
         if _PLAIN.fullmatch(text) and len(text) <= _LONGEST and not self._mistakable:
             return text
@@ -62,9 +60,23 @@ class HubReference(NamedTuple):
         return f"{kept}---{sha256_hex(str(self).encode())[:_SHORT]}"
 
     @property
+    def name(self) -> str:
+        """For people: the repository, and the revision with a commit cut short."""
+        return f"{self.repository}@{self._short}"
+
+    @property
+    def _short(self) -> str:
+        return self.commit[:_SHORT] if self.commit else self.revision
+
+    @property
     def _mistakable(self) -> bool:
         """Whether a branch or tag looks like a commit cut short, or like what tells names apart."""
         return self.commit is None and re.search(r"---|^[0-9a-f]{12}$", self.revision) is not None
+
+
+def is_git_hash(text: str) -> bool:
+    """Whether a text is a whole hash of Git's: the name of a commit, or of a file's content."""
+    return _GIT_HASH.fullmatch(text) is not None
 
 
 def parse_hub(text: str) -> HubReference:
@@ -77,7 +89,7 @@ def parse_hub(text: str) -> HubReference:
         raise _malformed(text, fault, repository)
     if not at:
         return HubReference(repository)
-    revision = revision.lower() if _COMMIT.fullmatch(revision.lower()) else revision
+    revision = revision.lower() if is_git_hash(revision.lower()) else revision
     if not revision:
         raise _malformed(text, "there is no revision behind the @")
     if not _REVISION.fullmatch(revision) or _NO_REVISION.search(revision):

@@ -30,11 +30,13 @@ from ecocompute_cube.errors import (
     ModelError,
     ModelMissing,
     OutputError,
+    PlanError,
     UsageError,
 )
+from ecocompute_cube.forecast import forecast
 from ecocompute_cube.model.base import Absent
 from ecocompute_cube.model.manifest import Manifest, Weights
-from ecocompute_cube.model.plan import Plan
+from ecocompute_cube.model.plan import Mode, Plan, Protocol, Workload
 
 from ..cli.rig import ROOT, assert_told, ecocompute, surroundings, until
 from .conftest import safetensors_bytes
@@ -120,7 +122,8 @@ def desk(hub: Hub, tmp_path: Path) -> Desk:
 
 def test_a_model_is_taken_at_the_commit_that_main_is(desk: Desk, tiny: Repository) -> None:
     manifest = desk.take()
-    assert (manifest.reference, manifest.name) == (f"hub:{NAME}", NAME)
+    assert manifest.reference == f"hub:{NAME}"
+    assert manifest.name == f"{NAME}@{tiny.commit[:12]}"
     assert (manifest.commit, manifest.weights) == (tiny.commit, Weights.ORIGINAL)
     assert (manifest.license, manifest.tokenizer) == ("apache-2.0", True)
     assert tiny.commit in manifest.origin and "127.0.0.1" not in manifest.origin
@@ -158,7 +161,18 @@ def test_a_tag_a_branch_or_a_commit_can_be_asked_for(
 
 def test_an_old_name_has_no_owner(desk: Desk, checkpoint: Checkpoint) -> None:
     desk.hub.publish("gpt2", checkpoint())
-    assert desk.take("hub:gpt2").name == "gpt2"
+    assert desk.take("hub:gpt2").name.startswith("gpt2@")
+
+
+def test_two_revisions_in_one_plan_are_two_models(desk: Desk, tiny: Repository) -> None:
+    old = tiny.commit
+    before = desk.take(f"hub:{NAME}@{old}")
+    tiny.files["tokenizer.json"] = b'{"new": 1}'
+    plan = Plan(name="test", models=(f"hub:{NAME}@{old}", f"hub:{NAME}"))
+    both = download(plan, desk.models, desk.lines.append, Origins(hub=desk.settings))
+    assert both[0] == before
+    assert [each.commit for each in both] == [old, tiny.commit]
+    assert [each.name for each in both] == [f"{NAME}@{c[:12]}" for c in (old, tiny.commit)]
 
 
 def test_sharded_weights_are_those_that_the_index_names(desk: Desk, checkpoint: Checkpoint) -> None:
@@ -789,9 +803,42 @@ def test_a_forecast_needs_the_model_first(
 ) -> None:
     arguments = ["plan", str(plan), "--models_dir", str(desk.models)]
     assert main(arguments) == 4
-    assert f"hub:{NAME} is not downloaded yet" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"hub:{NAME} is not downloaded yet, and only the hub knows its size" in told
+    assert f"`ecocompute download --parameters_file FILE --models_dir {desk.models}` first" in told
     desk.take()
     tight = "workloads: [{output_tokens: 8}]\nprotocol: {mode: precise}\n"
     plan.write_text(plan.read_text() + tight)
     assert main(arguments) == 0
     assert "hub-tiny--llama_b1-p10-o8_FP16_eager" in capsys.readouterr().out
+
+
+def test_a_forecast_of_a_damaged_model_says_that_it_is_damaged(
+    desk: Desk, tiny: Repository, plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.take()
+    (desk.models / "hub-tiny--llama" / "manifest.json").write_text("{")
+    assert main(["plan", str(plan), "--models_dir", str(desk.models)]) == 4
+    assert "manifest.json cannot be understood" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("smaller", [0, 1])
+def test_a_forecast_knows_the_context_of_each_revision(
+    desk: Desk, tiny: Repository, smaller: int
+) -> None:
+    shape = json.loads(tiny.files["config.json"])
+    commits = []
+    for position in range(2):
+        context = 10 if position == smaller else 64
+        config = shape | {"max_position_embeddings": context}
+        tiny.files["config.json"] = json.dumps(config).encode()
+        commits.append(tiny.commit)
+        desk.take(f"hub:{NAME}@{tiny.commit}")
+    plan = Plan(
+        name="test",
+        models=tuple(f"hub:{NAME}@{commit}" for commit in commits),
+        workloads=(Workload(output_tokens=8),),
+        protocol=Protocol(mode=Mode.PRECISE),
+    )
+    with pytest.raises(PlanError, match=f"hub:{NAME}@{commits[smaller]} takes 10 tokens"):
+        forecast(plan, desk.models)
