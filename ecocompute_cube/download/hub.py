@@ -6,10 +6,9 @@ revision ▶ commit ▶ config and index, to refuse early ▶ say the size ▶ g
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -34,6 +33,7 @@ from ecocompute_cube.download.folder import fetching_folder, model_folder, read_
 from ecocompute_cube.download.hub_client import HUB, HubClient, HubSettings
 from ecocompute_cube.download.hub_files import HubCache, HubFile, Listing
 from ecocompute_cube.download.hub_gather import Gathering
+from ecocompute_cube.download.links import link_or_move
 from ecocompute_cube.download.local import license_of
 from ecocompute_cube.download.progress import Progress, Say, silent, size
 from ecocompute_cube.download.source import Identity
@@ -53,7 +53,7 @@ class HubModel:
     models_dir: Path
     settings: HubSettings
     replaceable: bool = True
-    _chosen: list[HubFile] | None = None
+    _chosen: list[HubFile] | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def named(cls, model: str, models_dir: Path, settings: HubSettings) -> HubModel:
@@ -98,7 +98,7 @@ class HubModel:
         progress = Progress("taking", sum(file.bytes for file in files), say)
         paths = [self._gathering.whole(file, progress, say) for file in files]
         for path in paths:
-            _hand_over(path, folder / path.name)
+            link_or_move(path, folder / path.name)
         listing = self._listing
         return Identity(
             name=self._pinned.name,
@@ -178,18 +178,20 @@ class HubModel:
     def _check_names(self) -> None:
         model, names = self.asked.repository, self._listing.files.keys()
         refuse_only_pickles(model, names)
-        lacking = [name for name in (CONFIG, WEIGHTS) if name not in names]
-        if INDEX in names and WEIGHTS in lacking:
-            lacking.remove(WEIGHTS)
-        if lacking and self.settings.offline:
-            raise self._missing(f"holds only a part of it, without {lacking[0]}")
-        if lacking:
-            raise ModelError(
-                f"'{model}' holds no {lacking[0]}{' and no index' * (lacking[0] == WEIGHTS)}.",
-                "Give a repository in the layout of transformers, with safetensors; one of GGUF "
-                "files or adapters cannot be measured.",
-            )
+        if CONFIG not in names:
+            raise self._lacks(CONFIG)
+        if WEIGHTS not in names and INDEX not in names:
+            raise self._lacks(WEIGHTS, " and no index")
         require_tokenizer(model, names, "Give the repository of a whole model.")
+
+    def _lacks(self, name: str, more: str = "") -> ModelError:
+        if self.settings.offline:
+            return self._missing(f"holds only a part of it, without {name}")
+        return ModelError(
+            f"'{self.asked.repository}' holds no {name}{more}.",
+            "Give a repository in the layout of transformers, with safetensors; one of GGUF "
+            "files or adapters cannot be measured.",
+        )
 
     def _check_words(self, say: Say) -> None:
         model = self.asked.repository
@@ -240,11 +242,3 @@ class HubModel:
             with contextlib.suppress(OSError):
                 folder.rmdir()  # unless there is something in it
             raise
-
-
-def _hand_over(source: Path, target: Path) -> None:
-    """Link, so that a run that is stopped before the end finds the file again; or move."""
-    try:
-        os.link(source, target)
-    except OSError:
-        source.rename(target)

@@ -50,9 +50,9 @@ _NAME: Final = re.compile(r"[\w.+-]+", re.ASCII)  # of a file in a repository's 
 class HubSettings:
     """Where models of the hub come from: read from the environment once, and handed on."""
 
+    cache: Path
     endpoint: str = HUB
     offline: bool = False
-    cache: Path = Path("~/.cache/huggingface/hub")
     #: None: what huggingface_hub finds; False: none
     token: str | Literal[False] | None = field(default=None, repr=False)
     pause: Callable[[float], None] = time.sleep  #: between attempts, in seconds
@@ -163,10 +163,8 @@ class HubClient:
 
         asking = self.asking(repository, commit)
         url = hf_hub_url(repository, name, revision=commit, endpoint=self._settings.endpoint)
-        headers = {
-            **self._headers,
-            "Accept-Encoding": "identity",
-        }  # a place in the file, not in a zip
+        # Unpacked: the place to begin at is one in the file.
+        headers = {**self._headers, "Accept-Encoding": "identity"}
         if start:
             headers["Range"] = f"bytes={start}-"
         timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT

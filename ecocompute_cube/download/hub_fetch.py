@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.download.hub_errors import stopped
+from ecocompute_cube.download.links import bytes_at
 from ecocompute_cube.download.progress import Progress, Say
 from ecocompute_cube.errors import HubUnreachable, ModelCorrupt
 
@@ -35,10 +36,10 @@ class Fetch:
         Raises ModelCorrupt for bytes that the hub did not promise, HubRefused, HubBusy,
         HubUnreachable, OSError.
         """
-        kept = _size(target)
+        kept = bytes_at(target)
         if kept > file.bytes:
             target.unlink()
-        self.progress.advance(_size(target))
+        self.progress.advance(bytes_at(target))
         self._fill(file, target)
         fault = self._fault(file, target)
         if fault and kept:  # its beginning was another file's, or damaged: once more, from nothing
@@ -60,21 +61,21 @@ class Fetch:
 
     def _fill(self, file: HubFile, target: Path) -> None:
         idle = 0
-        while (have := _size(target)) < file.bytes:
+        while (have := bytes_at(target)) < file.bytes:
             try:
                 self._append(file, target)
-                if _size(target) < file.bytes:
+                if bytes_at(target) < file.bytes:
                     asking = self.client.asking(self.repository, self.commit)
-                    raise stopped(asking, file.name, _size(target), file.bytes)
+                    raise stopped(asking, file.name, bytes_at(target), file.bytes)
             except HubUnreachable as error:
-                idle = 0 if _size(target) > have else idle + 1
+                idle = 0 if bytes_at(target) > have else idle + 1
                 if idle > _PATIENCE:
                     raise
                 self.say(f"{error.cause} Trying again.")
                 self.pause(2.0**idle / 2)
 
     def _append(self, file: HubFile, target: Path) -> None:
-        start = _size(target)
+        start = bytes_at(target)
         reading = self.client.reading(self.repository, self.commit, file.name, start)
         with reading as (begins, chunks), target.open("ab") as out:
             if begins != start:
@@ -86,7 +87,3 @@ class Fetch:
                 self.progress.advance(len(chunk))
                 if out.tell() > file.bytes:
                     return  # too long: what was promised is wrong, and the hash will say so
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

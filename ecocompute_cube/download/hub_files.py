@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ecocompute_cube.download.folder import read_manifest, sha256_of
-from ecocompute_cube.download.progress import Progress, Say
+from ecocompute_cube.download.progress import Progress
 from ecocompute_cube.errors import ModelError
 from ecocompute_cube.model.base import MaybeStr
 from ecocompute_cube.model.hub_reference import HubReference, is_git_hash
@@ -118,31 +116,6 @@ def copies_beside(models_dir: Path, file: HubFile) -> Iterator[Path]:
         has = known.get(file.name)
         if has and has.bytes == file.bytes and file.sha256 in (None, has.sha256):
             yield folder / file.name
-
-
-def can_link(source: Path, folder: Path) -> bool:
-    """Whether a file can be hard-linked there: tried, for two mounts of one disk look alike."""
-    trial = folder / ".trial"
-    trial.unlink(missing_ok=True)
-    try:
-        os.link(source.resolve(), trial)
-    except OSError:
-        return False
-    trial.unlink()
-    return True
-
-
-def link_or_copy(source: Path, target: Path, say: Say) -> None:
-    """Put a file at ``target`` that does not depend on ``source``, at no cost where that can be.
-
-    Raises OSError.
-    """
-    whole = source.resolve()  # a hub cache holds links into its blobs
-    try:
-        os.link(whole, target)
-    except OSError:  # another file system, or one without hard links
-        say(f"copying {target.name}")
-        shutil.copyfile(whole, target)
 
 
 def _git_blob(path: Path, size: int) -> str:

@@ -13,13 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ecocompute_cube.download.hub_fetch import Fetch
-from ecocompute_cube.download.hub_files import (
-    HubCache,
-    HubFile,
-    can_link,
-    copies_beside,
-    link_or_copy,
-)
+from ecocompute_cube.download.hub_files import HubCache, HubFile, copies_beside
+from ecocompute_cube.download.links import bytes_at, can_link, link_or_copy
 from ecocompute_cube.download.progress import Progress, Say
 from ecocompute_cube.errors import ModelMissing
 
@@ -56,16 +51,16 @@ class Gathering:
     def on_disk(self, file: HubFile) -> int:
         """Bytes of a file that need not be fetched."""
         copied = any(True for _ in self._copies(file))
-        return file.bytes if copied else min(file.bytes, size_of(self.folder / file.name))
+        return file.bytes if copied else min(file.bytes, bytes_at(self.folder / file.name))
 
     def lacking(self, file: HubFile) -> int:
         """Bytes that a file will take anew: none where it can be hard-linked."""
         for copy in self._copies(file):
             return 0 if can_link(copy, self.folder) else file.bytes
-        return max(0, file.bytes - size_of(self.folder / file.name))
+        return max(0, file.bytes - bytes_at(self.folder / file.name))
 
     def _taken_from_disk(self, file: HubFile, target: Path, say: Say) -> bool:
-        if size_of(target) == file.bytes:
+        if bytes_at(target) == file.bytes:
             return False  # left by a run that was stopped; fetching begins with looking at that
         for copy in self._copies(file):
             fault = file.fault(copy, Progress(f"checking '{copy}'", file.bytes, say))
@@ -82,7 +77,7 @@ class Gathering:
             self.cache.copies(self.repository, self.commit, file),
             copies_beside(self.folder.parent, file),
         )
-        return (path for path in places if size_of(path) == file.bytes)
+        return (path for path in places if bytes_at(path) == file.bytes)
 
     def _fetch(self, file: HubFile, target: Path, progress: Progress, say: Say) -> None:
         if self.client is None:
@@ -93,11 +88,3 @@ class Gathering:
             )
         fetch = Fetch(self.client, self.repository, self.commit, progress, say, self.pause)
         fetch.file(file, target)
-
-
-def size_of(path: Path) -> int:
-    """Bytes of a file; none where there is none that can be read."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from ecocompute_cube.download.checks import (
     wanted,
 )
 from ecocompute_cube.download.folder import MANIFEST, sha256_of
+from ecocompute_cube.download.links import bytes_at, can_link, link_or_copy
 from ecocompute_cube.download.progress import Progress, Say, size
 from ecocompute_cube.download.source import Identity
 from ecocompute_cube.errors import ModelError
@@ -58,8 +58,8 @@ class LocalFolder:
 
     def needs_bytes(self, models_dir: Path) -> int:
         """Nothing where files can be hard-linked, their size where they must be copied."""
-        same_disk = self.folder.stat().st_dev == models_dir.stat().st_dev
-        return 0 if same_disk else self._bytes()
+        paths = [self.folder / name for name in wanted_files(self.folder)]
+        return sum(bytes_at(path) for path in paths if not can_link(path, models_dir))
 
     def contradicts(self, manifest: Manifest, folder: Path, say: Say) -> str | None:
         """Two folders of one name must not be taken for each other, nor an old state for a new."""
@@ -85,7 +85,7 @@ class LocalFolder:
         if own is not None:
             _require_fit(self.folder, own, say)
         for name in wanted_files(self.folder):
-            self._link_or_copy(self.folder / name, folder / name, say)
+            link_or_copy(self.folder / name, folder / name, say, self.link)
         if own is not None:
             return Identity(
                 name=own.name,
@@ -103,17 +103,9 @@ class LocalFolder:
             seed=Absent(reason="The weights were not drawn."),
         )
 
-    def _link_or_copy(self, source: Path, target: Path, say: Say) -> None:
-        whole = source.resolve()  # a hub cache holds links into its blobs
-        try:
-            self.link(whole, target)
-        except OSError:  # another file system, or one without hard links
-            say(f"copying {source.name} ({size(whole.stat().st_size)})")
-            shutil.copyfile(whole, target)
-
     def _bytes(self) -> int:
         check_local(self.folder)
-        return sum((self.folder / name).stat().st_size for name in wanted_files(self.folder))
+        return sum(bytes_at(self.folder / name) for name in wanted_files(self.folder))
 
 
 def check_local(folder: Path) -> None:

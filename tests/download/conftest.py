@@ -3,7 +3,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,12 @@ def plan_of() -> Callable[..., Plan]:
         return Plan(name="test", models=tuple(os.fspath(model) for model in models))
 
     return make
+
+
+@pytest.fixture
+def other_disk() -> Iterator[Path]:
+    memory = Path("/dev/shm")  # noqa: S108 (a new folder in it)
+    if not memory.is_dir() or memory.stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev:
+        pytest.skip("there is no second file system here")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import repeat
@@ -567,15 +566,6 @@ def test_what_the_users_hub_cache_holds_is_not_fetched(desk: Desk, tiny: Reposit
     assert sorted(root.rglob("*")) == before
     shutil.rmtree(desk.cache)
     verify(f"hub:{NAME}", desk.models)
-
-
-@pytest.fixture
-def other_disk() -> Iterator[Path]:
-    memory = Path("/dev/shm")  # noqa: S108 (a new folder in it)
-    if not memory.is_dir() or memory.stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev:
-        pytest.skip("there is no second file system here")
-    with tempfile.TemporaryDirectory(dir=memory) as folder:
-        yield Path(folder)
 
 
 def test_what_a_cache_on_another_disk_holds_is_copied(

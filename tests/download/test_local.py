@@ -155,6 +155,18 @@ def test_links_of_a_hub_cache_are_followed(
     assert taken.samefile(blob)
 
 
+def test_room_is_needed_for_files_that_links_lead_to_another_disk(
+    checkpoint: Checkpoint, models: Path, other_disk: Path
+) -> None:
+    folder, weights = checkpoint(), other_disk / "weights"
+    models.mkdir()
+    shutil.move(folder / "model.safetensors", weights)
+    (folder / "model.safetensors").symlink_to(weights)
+    source = LocalFolder.named(str(folder))
+    assert source.needs_bytes(models) == weights.stat().st_size
+    assert list(models.iterdir()) == []
+
+
 def test_only_what_is_needed_is_taken(checkpoint: Checkpoint, take: Take) -> None:
     folder = checkpoint()
     for name in ("optimizer.pt", "training_args.bin", "consolidated.safetensors", "modeling.py"):
