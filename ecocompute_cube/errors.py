@@ -8,6 +8,9 @@ EcoError
 │   ├── DriverMismatch        3  library and kernel module are of different versions
 │   ├── NoGpu                 3  NVML answers but shows no usable board
 │   ├── BoardBusy             3  another run measures the board
+│   ├── MigSlice              3  a part of a board: power is of the whole
+│   ├── VirtualGpu            3  a board that others share: power, if any, is of all of them
+│   ├── IntegratedBoard       3  a board that is one with its host
 │   └── NoPowerReading        3  the board reports neither energy nor power
 ├── ModelError                4
 │   ├── ModelMissing          4  a model was never downloaded
@@ -91,6 +94,24 @@ class BoardBusy(NoDevice):
     """Another run measures the board, or somebody else computes on every one of them."""
 
     code = "board_busy"
+
+
+class MigSlice(NoDevice):
+    """The board is divided by MIG, or a slice of one was named; a slice has no power of its own."""
+
+    code = "mig_slice"
+
+
+class VirtualGpu(NoDevice):
+    """A vGPU: what it reads, if anything, is of a board that others share."""
+
+    code = "virtual_gpu"
+
+
+class IntegratedBoard(NoDevice):
+    """The board shares its host's memory and power, as on Jetson or GB10."""
+
+    code = "integrated_board"
 
 
 class NoPowerReading(NoDevice):

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from ecocompute_cube.device.base import Tracer
     from ecocompute_cube.device.lock import Claim
+    from ecocompute_cube.model.capabilities import Capabilities
     from ecocompute_cube.model.journal import Board, Fact, Isolation
     from ecocompute_cube.model.manifest import Manifest
     from ecocompute_cube.model.plan import Plan
@@ -235,11 +236,12 @@ def _same_kind(here: SessionOpened, facts: tuple[Fact, ...]) -> bool:
 def _session(tools: Equipment, expected: Prediction, say: Callable[[str], None]) -> SessionOpened:
     """This machine as a session, numbered when it joins a journal."""
     board: Board | Absent = Absent(reason="rehearsal: no board")
+    offered: Capabilities | Absent = Absent(reason="rehearsal: no board")
     tick: Tick | Absent = Absent(reason="rehearsal: no board")
     locked = tools.claim is not None and tools.claim.trouble is None
     isolated = isolation(tools.root, locked=locked)
     if tools.source is not None:
-        board = tools.source.board()
+        board, offered = tools.source.board(), tools.source.capabilities()
         tick = measure_tick(tools.source, tools.clock)
         _say_board(board, tick, say)
         for remark in (tools.remark, _lock_remark(tools.claim, isolated)):
@@ -251,6 +253,7 @@ def _session(tools: Equipment, expected: Prediction, say: Callable[[str], None])
         tick=tick,
         host=host_facts(tools.root),
         isolation=isolated,
+        capabilities=offered,
         python=platform.python_version(),
         packages=package_versions(),
         resident=expected.together_bytes <= _MEMORY_SHARE * tools.memory_bytes,

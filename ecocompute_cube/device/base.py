@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ecocompute_cube.model.base import Absent, MaybeFloat
+    from ecocompute_cube.model.capabilities import Capabilities
     from ecocompute_cube.model.journal import Board, PowerKind, Telemetry
 
 
@@ -45,6 +46,9 @@ class PowerSource(Protocol):
 
     def power_w(self) -> MaybeFloat:
         """Power by the best kind this board offers (``board().power``)."""
+
+    def capabilities(self) -> Capabilities:
+        """Everything that can be asked of the board, asked now."""
 
     def telemetry(self, own_processes: frozenset[int]) -> Telemetry:
         """Temperature, clocks, event reasons, and how many foreign compute processes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.device.isolation import container_kind
-from ecocompute_cube.model.base import Absent, MaybeInt, MaybeStr, sha256_hex
+from ecocompute_cube.model.base import Absent, MaybeInt, MaybeStr, present, sha256_hex
 from ecocompute_cube.model.journal import Host
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def host_facts(root: Path = Path("/"), environment: Mapping[str, str] = os.envir
         memory_mib=_memory(root),
         boot_sha256=_boot(root),
         container=container_kind(root, environment),
+        wsl2=_wsl2(root),
     )
 
 
@@ -79,6 +80,12 @@ def _memory(root: Path) -> MaybeInt:
         if key == "MemTotal" and number and number[0].isdecimal():
             return int(number[0]) // 1024
     return Absent(reason="/proc/meminfo has no total")
+
+
+def _wsl2(root: Path) -> bool | Absent:
+    """By the name of the kernel (…-microsoft-standard-WSL2), which a container in it shows too."""
+    release = _read(root / "proc/sys/kernel/osrelease")
+    return "microsoft" in release.lower() if present(release) else release
 
 
 def _boot(root: Path) -> str | Absent:

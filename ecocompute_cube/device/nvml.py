@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ecocompute_cube.device.base import Clock, SystemClock
 from ecocompute_cube.device.binding import (
@@ -15,9 +15,11 @@ from ecocompute_cube.device.binding import (
     Nvml,
     nvidias_binding,
 )
+from ecocompute_cube.device.capabilities import capabilities_of, event_reasons, virtualization
 from ecocompute_cube.device.faults import start_fault
 from ecocompute_cube.device.isolation import in_host_namespace
 from ecocompute_cube.device.lock import Claim, claim
+from ecocompute_cube.device.refusals import refusal
 from ecocompute_cube.device.visible import Candidate, Seen, candidates
 from ecocompute_cube.errors import BoardBusy, NoDevice, NoGpu
 from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt, MaybeStr, present, sha256_hex
@@ -26,18 +28,7 @@ from ecocompute_cube.model.journal import Board, PowerKind, Telemetry
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-#: Event reasons that slow a board down or say why it is slow (nvml.h nvmlClocksEventReason*).
-_EVENT_REASONS: Final = {
-    0x1: "gpu_idle",
-    0x2: "applications_clocks",
-    0x4: "sw_power_cap",
-    0x8: "hw_slowdown",
-    0x10: "sync_boost",
-    0x20: "sw_thermal",
-    0x40: "hw_thermal",
-    0x80: "hw_power_brake",
-    0x100: "display_clocks",
-}
+    from ecocompute_cube.model.capabilities import Capabilities
 
 
 @contextmanager
@@ -63,28 +54,69 @@ def choose_board(environment: Mapping[str, str] = os.environ, root: Path = Path(
     """The first free board that CUDA_VISIBLE_DEVICES lets this process see, locked below ``root``.
 
     Raises NoGpu when it lets none be seen or names one that is not there; BoardBusy when others
-    have what it names, or all there is; NoDevice for MIG and for a board that does not answer.
+    have what it names, or all there is; MigSlice, VirtualGpu, IntegratedBoard, NoPowerReading or
+    NoDevice for a board that cannot be measured.
     """
     with _nvml(environment, root) as library:
-        boards = _boards(library)
-        if not boards:
-            raise NoGpu("NVML finds no NVIDIA board on this machine.", REHEARSE)
-        return _first_free(library, candidates(boards, environment), root)
+        return _first_free(library, _candidates(library, environment), root)
+
+
+class Surveyed(NamedTuple):
+    """A board that this process may see, and why a run would not get it now."""
+
+    board: Candidate
+    refusal: NoDevice | None
+
+
+def survey_boards(
+    environment: Mapping[str, str] = os.environ, root: Path = Path("/")
+) -> tuple[Surveyed, ...]:
+    """What a run would find, each board held for no longer than it takes to look.
+
+    Raises as choose_board does, but not for boards that are there and cannot be had.
+    """
+    with _nvml(environment, root) as library:
+        possible = _candidates(library, environment)
+        return tuple(_surveyed(library, each, root, len(possible) > 1) for each in possible)
+
+
+def _surveyed(library: Nvml, board: Candidate, root: Path, several: bool) -> Surveyed:
+    try:
+        _taken(library, board, root, several).close()
+    except NoDevice as refused:
+        return Surveyed(board, refused)
+    return Surveyed(board, None)
+
+
+def _candidates(library: Nvml, environment: Mapping[str, str]) -> tuple[Candidate, ...]:
+    boards = _boards(library)
+    if not boards:
+        raise NoGpu("NVML finds no NVIDIA board on this machine.", REHEARSE)
+    return candidates(boards, environment)
 
 
 def _first_free(library: Nvml, possible: Sequence[Candidate], root: Path) -> Chosen:
     refusals: list[NoDevice] = []
     for each in possible:
         try:
-            _refuse_mig(library, each.uuid)
-            held = _claimed(each, root)
-            if len(possible) > 1 and (users := _users(library, each.uuid)):
-                held.close()
-                raise _in_use(each, users)
+            held = _taken(library, each, root, len(possible) > 1)
             return Chosen(each.uuid, each.remark, held)
-        except NoDevice as refusal:
-            refusals.append(refusal)
-    raise _none_free(refusals)
+        except NoDevice as refused:
+            refusals.append(refused)
+    raise none_free(refusals)
+
+
+def _taken(library: Nvml, board: Candidate, root: Path, several: bool) -> Claim:
+    """Hold a board. Raises NoDevice when it cannot be measured or others have it."""
+    handle = library.ask(lambda n: n.nvmlDeviceGetHandleByUUID(board.uuid))
+    unfit = refusal(library, handle, board.name) if present(handle) else None
+    if unfit is not None:
+        raise unfit
+    held = _claimed(board, root)
+    if several and (users := _users(library, board.uuid)):
+        held.close()
+        raise _in_use(board, users)
+    return held
 
 
 def _claimed(board: Candidate, root: Path) -> Claim:
@@ -110,7 +142,8 @@ def _in_use(board: Candidate, users: int) -> BoardBusy:
     )
 
 
-def _none_free(refusals: Sequence[NoDevice]) -> NoDevice:
+def none_free(refusals: Sequence[NoDevice]) -> NoDevice:
+    """One word for several boards that cannot be had."""
     if len(refusals) == 1 or not any(isinstance(each, BoardBusy) for each in refusals):
         return refusals[0]
     causes = "; ".join(each.cause.rstrip(".") for each in refusals)
@@ -135,16 +168,6 @@ def _seen(library: Nvml, index: int) -> Seen:
         library.text(lambda n: n.nvmlDeviceGetUUID(handle)),
         library.text(lambda n: n.nvmlDeviceGetName(handle)),
     )
-
-
-def _refuse_mig(library: Nvml, uuid: str) -> None:
-    mode = library.ask(lambda n: n.nvmlDeviceGetMigMode(n.nvmlDeviceGetHandleByUUID(uuid))[0])
-    if present(mode) and mode:
-        raise NoDevice(
-            "The board is divided by MIG, and a slice has no power reading of its own.",
-            "Switch MIG off (nvidia-smi -mig 0), or choose another board with "
-            "CUDA_VISIBLE_DEVICES.",
-        )
 
 
 class NvmlBoard:
@@ -189,6 +212,10 @@ class NvmlBoard:
             return self._nvml.watts(lambda n: n.nvmlDeviceGetPowerUsage(self._handle))
         return Absent(reason="this board reports no power")
 
+    def capabilities(self) -> Capabilities:
+        """Everything that NVML offers on this board, asked now."""
+        return capabilities_of(self._nvml, self._handle, self._hidden)
+
     def telemetry(self, own_processes: frozenset[int]) -> Telemetry:
         """What the board says of itself now."""
         number, handle = self._nvml.number, self._handle
@@ -200,18 +227,9 @@ class NvmlBoard:
             power_w=self.power_w(),
             sm_clock_mhz=number(lambda n: n.nvmlDeviceGetClockInfo(handle, n.NVML_CLOCK_SM)),
             memory_clock_mhz=number(lambda n: n.nvmlDeviceGetClockInfo(handle, n.NVML_CLOCK_MEM)),
-            event_reasons=self._reasons(),
+            event_reasons=event_reasons(self._nvml, handle),
             foreign_processes=self._foreign(own_processes),
         )
-
-    def _reasons(self) -> tuple[str, ...] | Absent:
-        bits = self._nvml.first_known(
-            lambda n: n.nvmlDeviceGetCurrentClocksEventReasons(self._handle),
-            lambda n: n.nvmlDeviceGetCurrentClocksThrottleReasons(self._handle),  # before 535
-        )
-        if isinstance(bits, Absent):
-            return bits
-        return tuple(name for bit, name in _EVENT_REASONS.items() if bits & bit)
 
     def _foreign(self, own: frozenset[int]) -> MaybeInt:
         pids = self._nvml.running(lambda _: self._handle)
@@ -249,7 +267,7 @@ class NvmlBoard:
             persistence=nvml.flag(lambda n: n.nvmlDeviceGetPersistenceMode(handle)),
             mig=nvml.flag(lambda n: n.nvmlDeviceGetMigMode(handle)[0]),
             ecc=nvml.flag(lambda n: n.nvmlDeviceGetEccMode(handle)[0]),
-            virtualization=self._virtualization(),
+            virtualization=virtualization(nvml, handle),
         )
 
     def _capability(self) -> tuple[int, int] | Absent:
@@ -263,11 +281,6 @@ class NvmlBoard:
                 "Check nvidia-smi; boards that share the host's memory are not supported yet.",
             )
         return total // 2**20
-
-    def _virtualization(self) -> MaybeStr:
-        names = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host-vgpu", 4: "host-vsga"}  # nvml.h
-        mode = self._nvml.ask(lambda n: int(n.nvmlDeviceGetVirtualizationMode(self._handle)))
-        return names.get(mode, f"mode {mode}") if present(mode) else mode
 
     def close(self) -> None:
         """Let go of NVML."""

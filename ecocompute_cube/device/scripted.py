@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ecocompute_cube.device.base import RawTrace
 from ecocompute_cube.model.base import Absent, MaybeFloat, sha256_hex
+from ecocompute_cube.model.capabilities import Capabilities
 from ecocompute_cube.model.journal import TRACE_COLUMNS, Board, PowerKind, Telemetry
 from ecocompute_cube.units import nanoseconds, seconds
 
@@ -46,6 +47,9 @@ class Behaviour(NamedTuple):
     foreign: int = 0
     reasons: tuple[str, ...] = ()
     temperature_c: float = 40.0
+    module_w: float | None = None  #: what the board says of its whole module
+    virtualization: str = "none"
+    graphics: int = 0  #: processes that draw
 
 
 class ScriptedBoard:
@@ -148,7 +152,38 @@ class ScriptedBoard:
             persistence=True,
             mig=False,
             ecc=True,
-            virtualization="none",
+            virtualization=self.behaviour.virtualization,
+        )
+
+    def capabilities(self) -> Capabilities:
+        """What a board offers that has nothing but the scripted readings."""
+        seen, behaviour, power = self.telemetry(frozenset()), self.behaviour, self.power_w()
+        unread = Absent(reason="not scripted")
+        return Capabilities(
+            energy_mj=0 if behaviour.counter else Absent(reason="NVML: Not Supported"),
+            instant_w=power if behaviour.power is PowerKind.INSTANT else unread,
+            average_w=power if behaviour.power is PowerKind.AVERAGE else unread,
+            usage_w=power if behaviour.power is PowerKind.USAGE else unread,
+            module_w=behaviour.module_w or unread,
+            samples=unread,
+            limit_w=behaviour.limit_w,
+            limit_default_w=behaviour.limit_w,
+            limit_lowest_w=unread,
+            limit_highest_w=unread,
+            sm_clock_mhz=seen.sm_clock_mhz,
+            sm_clock_highest_mhz=unread,
+            memory_clock_mhz=seen.memory_clock_mhz,
+            temperature_c=seen.temperature_c,
+            memory_temperature_c=unread,
+            slowdown_c=unread,
+            event_reasons=seen.event_reasons,
+            ecc=True,
+            mig=False,
+            virtualization=behaviour.virtualization,
+            persistence=True,
+            compute_processes=behaviour.foreign,
+            graphics_processes=behaviour.graphics,
+            mps_processes=unread,
         )
 
     def close(self) -> None:

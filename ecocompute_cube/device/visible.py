@@ -10,7 +10,9 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from ecocompute_cube.errors import NoDevice, NoGpu
+from ecocompute_cube.device.binding import NOT_SUPPORTED
+from ecocompute_cube.device.refusals import integrated
+from ecocompute_cube.errors import MigSlice, NoDevice, NoGpu
 from ecocompute_cube.model.base import MaybeStr, present
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def candidates(boards: Sequence[Seen], environment: Mapping[str, str]) -> tuple[
     """The visible ones of these boards, which stand in PCI order and are at least one.
 
     One where CUDA_VISIBLE_DEVICES names any: its first. Otherwise every board that answers. Raises
-    NoGpu when none is visible, NoDevice for a MIG slice and where no board answers.
+    NoGpu when none is visible, MigSlice, IntegratedBoard, and NoDevice where no board answers.
     """
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
@@ -72,7 +74,7 @@ def _candidate(index: int, boards: Sequence[Seen], remark: str | None) -> Candid
 def _named(visible: str, boards: Sequence[Seen], environment: Mapping[str, str]) -> Candidate:
     entries = [entry.strip() for entry in visible.split(",")]
     if entries[0].startswith("MIG-"):
-        raise NoDevice(
+        raise MigSlice(
             "CUDA_VISIBLE_DEVICES names a MIG slice, and a slice has no power reading of its own.",
             "Choose a whole board: CUDA_VISIBLE_DEVICES=0.",
         )
@@ -93,6 +95,8 @@ def _named(visible: str, boards: Sequence[Seen], environment: Mapping[str, str])
 def _answering(seen: Seen) -> str:
     if present(seen.uuid):
         return seen.uuid
+    if seen.uuid.reason == NOT_SUPPORTED:  # so answer boards of Jetson
+        raise integrated("The board tells of no UUID")
     raise NoDevice(
         f"The board does not answer ({seen.uuid.reason}).",
         "Check nvidia-smi; a board that is lost needs a reboot.",

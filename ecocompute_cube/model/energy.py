@@ -259,6 +259,8 @@ class Environment(Record):
     foreign_processes: MaybeInt
     #: containers and namespaces around the first session; left out where the journal is older
     isolation: Isolation | Absent = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
+    #: a Linux under Windows, where NVML offers less; left out where the journal is older
+    wsl2: bool | Absent = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
     reasons: dict[str, str]
 
 

@@ -31,6 +31,7 @@ from ecocompute_cube.model.base import (
     Sha256,
     UtcTime,
 )
+from ecocompute_cube.model.capabilities import Capabilities
 from ecocompute_cube.model.manifest import Manifest
 from ecocompute_cube.model.plan import Plan
 
@@ -105,6 +106,8 @@ class Host(Record):
     memory_mib: MaybeInt
     boot_sha256: Sha256 | Absent
     container: MaybeStr
+    #: a Linux under Windows, where NVML offers less; left out by early versions
+    wsl2: bool | Absent = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
 
 
 class Isolation(Record):
@@ -219,6 +222,10 @@ class SessionOpened(Record):
     tick: Tick | Absent
     host: Host
     isolation: Isolation | Absent = EARLY
+    #: what the board offers, asked when the session opened; left out by early versions
+    capabilities: Capabilities | Absent = Field(
+        default=EARLY, exclude_if=lambda value: value == EARLY
+    )
     python: str
     packages: dict[str, str]
     resident: bool  #: arms stay loaded between visits

@@ -10,6 +10,7 @@ from ecocompute_cube.model.claims import Finding
 from ecocompute_cube.model.journal import QualitySkipped
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Arm
+from ecocompute_cube.report.boards import board_findings
 from ecocompute_cube.report.run import RunEvidence, distinct
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def arm_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
         own = tuple(_spared(finding) for finding in own)
     about_arm = (
         *_model_findings(run, arm),
+        *board_findings(run, arm),
         *_refusals(run, arm),
         *_no_perplexity(run, arm),
         *_unfinished(run, arm),

@@ -179,6 +179,7 @@ def environment(sessions: Sequence[SessionOpened], windows: Sequence[Judged]) ->
         event_reasons=_reasons([*before, *after]),
         foreign_processes=_foreign([*before, *after]),
         isolation=sessions[0].isolation if sessions else EARLY,
+        wsl2=sessions[0].host.wsl2 if sessions else EARLY,
         reasons=_null_reasons(values, clocks, temperatures, bool(before)),
     )
 

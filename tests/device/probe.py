@@ -1,8 +1,9 @@
 """Asks a board in a process of its own and prints the answers as JSON: ``probe.py STEP…``.
 
 A step is a word, or a word and its argument: ``choose`` (and hold what is chosen until the end),
-``board``, ``power``, ``energy``, ``telemetry``, ``telemetry=7,8``, ``touch=FILE`` (makes the file
-that the stub's board vanishes at). The machine's folders lie below ``STUB_ROOT``.
+``board``, ``capabilities``, ``power``, ``energy``, ``telemetry``, ``telemetry=7,8``,
+``touch=FILE`` (makes the file that the stub's board vanishes at). The machine's folders lie
+below ``STUB_ROOT``.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Asked:
             return self.board.power
         return {
             "board": self.board.board,
+            "capabilities": self.board.capabilities,
             "power": self.board.power_w,
             "energy": self.board.energy_mj,
             "close": self.board.close,

@@ -208,13 +208,58 @@ def test_a_board_divided_by_mig_is_passed_over_unless_it_is_alone(stub: Stub) ->
     undivided = "nvmlDeviceGetMigMode=3"
     assert stub.ask("choose", boards=TWO, mig="1", rc_1=undivided)["uuid"] == B
     refusal = stub.ask("choose", boards=TWO, mig="1")
-    assert (refusal["error"], "MIG" in refusal["cause"]) == ("no_device", True)
+    assert (refusal["error"], "MIG" in refusal["cause"]) == ("mig_slice", True)
 
 
 def test_a_board_divided_by_mig_is_refused(stub: Stub) -> None:
     refusal = stub.ask("choose", mig="1")
-    assert (refusal["error"], refusal["status"]) == ("no_device", 3)
+    assert (refusal["error"], refusal["status"]) == ("mig_slice", 3)
     assert "MIG" in refusal["cause"] and "nvidia-smi -mig 0" in refusal["fix"]
+
+
+POWERLESS = (
+    "nvmlDeviceGetTotalEnergyConsumption=3 nvmlDeviceGetFieldValues=3 nvmlDeviceGetPowerUsage=3"
+)
+#: Boards that cannot be measured: what they say, the error's code, words of its cause.
+UNFIT: dict[str, tuple[dict[str, str], str, str]] = {
+    "vGPU": ({"virtualization": "2"}, "virtual_gpu", "is a vGPU"),
+    "NV-JETSON": ({"rc": "nvmlDeviceGetMemoryInfo=3"}, "integrated_board", "Jetson, GB10"),
+    "NV-JETSON, all zeros": ({"memory": "0"}, "integrated_board", "no memory of its own"),
+    "NV-JETSON, no UUID": ({"rc": "nvmlDeviceGetUUID=3"}, "integrated_board", "no UUID"),
+    "NV-OLDGPU": ({"rc": POWERLESS}, "no_power_reading", "neither energy nor power"),
+    "NV-MODULE": (
+        {
+            "rc": "nvmlDeviceGetTotalEnergyConsumption=3 nvmlDeviceGetPowerUsage=3",
+            "field_186": "3:1:0",
+            "field_185": "3:1:0",
+            "module_186": "0:1:400000",
+        },
+        "no_power_reading",
+        "only the power of a whole module",
+    ),
+}
+
+
+@pytest.mark.parametrize(("script", "error", "words"), UNFIT.values(), ids=UNFIT)
+def test_a_board_that_cannot_be_measured_is_refused_by_the_reason(
+    stub: Stub, script: dict[str, str], error: str, words: str
+) -> None:
+    refusal = stub.ask("choose", **script)
+    assert (refusal["error"], refusal["status"]) == (error, 3)
+    assert words in refusal["cause"]
+    assert "--rehearse" in refusal["fix"]
+
+
+@pytest.mark.parametrize("mode", ["0", "1", "3", "4", "9"])
+def test_a_board_given_whole_or_lent_by_this_host_may_be_measured(stub: Stub, mode: str) -> None:
+    assert stub.ask("choose", virtualization=mode) == {"uuid": ONE, "remark": None}
+
+
+def test_a_board_that_cannot_be_measured_is_passed_over(stub: Stub) -> None:
+    """And of several that cannot, the first one's reason is told."""
+    rc = "nvmlDeviceGetMemoryInfo=3"
+    assert stub.ask("choose", boards=TWO, rc_0=rc)["uuid"] == B
+    assert stub.ask("choose", boards=TWO, rc_0=rc, rc_1=rc)["error"] == "integrated_board"
 
 
 def test_no_board_at_all(stub: Stub) -> None:
@@ -291,6 +336,8 @@ def test_no_library_at_all(stub: Stub) -> None:
         ({"CUDA_VISIBLE_DEVICES": "7"}, "shows no board"),
         ({"CUDA_VISIBLE_DEVICES": ""}, "(empty) shows no board"),
         ({"mig": "1"}, "divided by MIG"),
+        ({"virtualization": "2"}, "is a vGPU"),
+        ({"rc": "nvmlDeviceGetMemoryInfo=3"}, "Jetson, GB10"),
     ],
 )
 def test_measure_ends_with_status_3_and_two_sentences(

@@ -49,6 +49,7 @@ def test_an_empty_machine_gives_reasons(tmp_path: Path) -> None:
     assert host.memory_mib == Absent(reason="/meminfo: No such file or directory")
     assert host.boot_sha256 == Absent(reason="/boot_id: No such file or directory")
     assert host.container == Absent(reason="no sign of a container")
+    assert host.wsl2 == Absent(reason="/osrelease: No such file or directory")
 
 
 @pytest.mark.parametrize(
@@ -92,6 +93,23 @@ def test_a_folder_in_a_files_place_is_a_reason(root: Path) -> None:
 def test_a_container_is_known_by_its_sign(root: Path, sign: str, name: str) -> None:
     write(root, sign, "")
     assert host_facts(root).container == name
+
+
+@pytest.mark.parametrize(
+    ("release", "windows"),
+    [
+        ("6.6.87.2-microsoft-standard-WSL2\n", True),
+        ("4.4.0-19041-Microsoft\n", True),
+        ("6.1.0-18-amd64\n", False),
+        ("", False),
+    ],
+)
+def test_nv_wsl_a_linux_under_windows_is_known_by_its_kernel(
+    root: Path, release: str, windows: bool
+) -> None:
+    """NV-WSL: the environment says so; a container in it shows the same kernel."""
+    write(root, "proc/sys/kernel/osrelease", release)
+    assert host_facts(root).wsl2 is windows
 
 
 def user_name() -> str | None:

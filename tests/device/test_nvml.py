@@ -66,10 +66,10 @@ def test_what_a_board_does_not_tell_has_a_reason(
     assert stub.ask("board", rc=f"{function}=3")[field] == answer
 
 
-def test_a_board_without_a_memory_size_is_refused_in_words(stub: Stub) -> None:
-    refusal = stub.ask("board", rc="nvmlDeviceGetMemoryInfo=3")
+def test_a_board_that_cannot_tell_its_memory_now_is_refused_in_words(stub: Stub) -> None:
+    refusal = stub.ask("board", rc="nvmlDeviceGetMemoryInfo=999")
     assert refusal["status"] == 3
-    assert "how much memory it has (NVML: Not Supported)" in refusal["cause"]
+    assert "how much memory it has (NVML: Unknown Error)" in refusal["cause"]
 
 
 def test_modes_are_told_as_they_are(stub: Stub) -> None:

@@ -7,7 +7,10 @@
  *   STUB_GONE           a path: while such a file exists every call returns 999 (unknown error)
  *   STUB_ENERGY         millijoules, separated by commas, one a call, the last one for ever;
  *                       unset: 100 W by the monotonic clock, shown every 100 ms
- *   STUB_FIELD_186/185  "code:type:value": nvmlReturn, valueType and value of that field
+ *   STUB_FIELD_186/185/82   "code:type:value": nvmlReturn, valueType and value of that field
+ *   STUB_MODULE_186/185     the same at scope MODULE
+ *   STUB_SAMPLES        microseconds of the driver's power samples, separated by commas
+ *   STUB_GRAPHICS, STUB_MPS     processes that draw, and clients of MPS, separated by commas
  *   STUB_POWER          milliwatts of nvmlDeviceGetPowerUsage
  *   STUB_NAME, STUB_NAME_1 ...          a board's name, any bytes
  *   STUB_TEMPERATURE, STUB_SM, STUB_MEMORY_CLOCK, STUB_REASONS, STUB_LIMIT, STUB_DEFAULT_LIMIT,
@@ -33,20 +36,27 @@ typedef struct {
     char uuid[96];
 } Board;
 
+typedef union {
+    double dVal;
+    unsigned int uiVal;
+    unsigned long ulVal;
+    unsigned long long ullVal;
+    long long sllVal;
+    int siVal;
+    unsigned short usVal;
+} Value;
+
 typedef struct {
     uint32_t fieldId, scopeId;
     int64_t timestamp, latencyUsec;
     uint32_t valueType, nvmlReturn;
-    union {
-        double dVal;
-        unsigned int uiVal;
-        unsigned long ulVal;
-        unsigned long long ullVal;
-        long long sllVal;
-        int siVal;
-        unsigned short usVal;
-    } value;
+    Value value;
 } FieldValue;
+
+typedef struct {
+    unsigned long long timeStamp;
+    Value value;
+} Sample;
 
 typedef struct {
     unsigned int pid;
@@ -227,6 +237,15 @@ int nvmlDeviceGetMemoryInfo(Board *board, Memory *memory) {
 SETTING(nvmlDeviceGetPersistenceMode, "STUB_PERSISTENCE", 1)
 SETTING(nvmlDeviceGetEnforcedPowerLimit, "STUB_LIMIT", 700000)
 SETTING(nvmlDeviceGetPowerManagementDefaultLimit, "STUB_DEFAULT_LIMIT", 700000)
+
+int nvmlDeviceGetPowerManagementLimitConstraints(Board *board, unsigned int *low,
+                                                 unsigned int *high) {
+    ANSWER_OR_FAIL(board);
+    *low = 200000;
+    *high = 700000;
+    return SUCCESS;
+}
+
 SETTING(nvmlDeviceGetVirtualizationMode, "STUB_VIRTUALIZATION", 0)
 SETTING_AND_PENDING(nvmlDeviceGetMigMode, "STUB_MIG", 0)
 SETTING_AND_PENDING(nvmlDeviceGetEccMode, "STUB_ECC", 1)
@@ -239,6 +258,20 @@ int nvmlDeviceGetTemperature(Board *board, unsigned int sensor, unsigned int *va
     ANSWER_OR_FAIL(board);
     if (sensor != 0) return INVALID;
     *value = (unsigned int)number("STUB_TEMPERATURE", 41);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetTemperatureThreshold(Board *board, unsigned int which, unsigned int *value) {
+    ANSWER_OR_FAIL(board);
+    if (which != 1) return INVALID;
+    *value = 87;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMaxClockInfo(Board *board, unsigned int domain, unsigned int *value) {
+    ANSWER_OR_FAIL(board);
+    if (domain != 1) return INVALID;
+    *value = 1980;
     return SUCCESS;
 }
 
@@ -255,13 +288,14 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(Board *board, unsigned long long *
     return SUCCESS;
 }
 
-static int processes(const char *function, Board *board, unsigned int *size, Process *found) {
+static int processes(const char *function, const char *variable, Board *board, unsigned int *size,
+                     Process *found) {
     char copy[256];
     char *rest = NULL;
     unsigned int known = 0, pids[PIDS];
     int failed = code(function, board);
     if (failed) return failed;
-    snprintf(copy, sizeof copy, "%s", text("STUB_PIDS", ""));
+    snprintf(copy, sizeof copy, "%s", text(variable, ""));
     for (char *pid = strtok_r(copy, ",", &rest); pid; pid = strtok_r(NULL, ",", &rest))
         pids[known++] = (unsigned int)atoi(pid);
     if (*size < known) {
@@ -274,13 +308,47 @@ static int processes(const char *function, Board *board, unsigned int *size, Pro
 }
 
 int nvmlDeviceGetComputeRunningProcesses_v2(Board *board, unsigned int *size, Process *found) {
-    return processes(__func__, board, size, found);
+    return processes(__func__, "STUB_PIDS", board, size, found);
+}
+
+int nvmlDeviceGetGraphicsRunningProcesses_v2(Board *board, unsigned int *size, Process *found) {
+    return processes(__func__, "STUB_GRAPHICS", board, size, found);
+}
+
+int nvmlDeviceGetSamples(Board *board, unsigned int kind, unsigned long long since,
+                         unsigned int *type, unsigned int *size, Sample *found) {
+    char copy[1024];
+    char *rest = NULL;
+    unsigned int known = 0;
+    ANSWER_OR_FAIL(board);
+    if (kind != 0) return INVALID;
+    snprintf(copy, sizeof copy, "%s", text("STUB_SAMPLES", "1000000,1020000,1040000,1066000"));
+    for (char *at = strtok_r(copy, ",", &rest); at; at = strtok_r(NULL, ",", &rest)) {
+        unsigned long long time = strtoull(at, NULL, 10);
+        if (time <= since) continue;
+        if (found && known < *size) {
+            found[known].timeStamp = time;
+            found[known].value.ullVal = 150000;
+        }
+        known++;
+    }
+    *type = 1;
+    *size = known;
+    return known ? SUCCESS : NOT_FOUND;
 }
 
 #ifndef OLD
 
+int nvmlDeviceGetGraphicsRunningProcesses_v3(Board *board, unsigned int *size, Process *found) {
+    return processes(__func__, "STUB_GRAPHICS", board, size, found);
+}
+
+int nvmlDeviceGetMPSComputeRunningProcesses_v3(Board *board, unsigned int *size, Process *found) {
+    return processes(__func__, "STUB_MPS", board, size, found);
+}
+
 int nvmlDeviceGetComputeRunningProcesses_v3(Board *board, unsigned int *size, Process *found) {
-    return processes(__func__, board, size, found);
+    return processes(__func__, "STUB_PIDS", board, size, found);
 }
 
 int nvmlDeviceGetCurrentClocksEventReasons(Board *board, unsigned long long *bits) {
@@ -306,12 +374,17 @@ int nvmlDeviceGetTotalEnergyConsumption(Board *board, unsigned long long *energy
 
 static void fill(FieldValue *field) {
     char variable[32];
-    snprintf(variable, sizeof variable, "STUB_FIELD_%u", field->fieldId);
-    const char *script = text(variable, field->fieldId == 186 ? "0:1:150000" : "0:1:140000");
+    const char *otherwise = field->fieldId == 186   ? "0:1:150000"
+                            : field->fieldId == 185 ? "0:1:140000"
+                            : field->fieldId == 82  ? "0:1:44"
+                                                    : "3:1:0";
+    snprintf(variable, sizeof variable, "STUB_%s_%u", field->scopeId ? "MODULE" : "FIELD",
+             field->fieldId);
+    const char *script = text(variable, field->scopeId ? "3:1:0" : otherwise);
     int type;
     double value;
     memset(&field->value, 0, sizeof field->value);
-    if (field->scopeId != 0) {
+    if (field->scopeId > 1) {
         field->nvmlReturn = NOT_SUPPORTED;
         return;
     }

@@ -1,0 +1,54 @@
+"""What the boards of a run do not tell apart, from what they offered when a session opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ecocompute_cube.model.base import present
+from ecocompute_cube.model.claims import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ecocompute_cube.model.capabilities import Capabilities
+    from ecocompute_cube.model.plan import Arm
+    from ecocompute_cube.report.run import RunEvidence
+
+_LENT: Final = frozenset({"host-vgpu", "host-vsga"})
+
+
+def board_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
+    """Findings about the boards that one arm was measured on; early journals give none."""
+    measured_in = {window.fact.session for window in run.windows[arm.id]}
+    offers = [s.capabilities for s in run.known.sessions if s.session in measured_in]
+    known = [each for each in offers if present(each)]
+    return (*_module_scope(arm, known), *_virtual_guests(arm, known))
+
+
+def _module_scope(arm: Arm, boards: Sequence[Capabilities]) -> tuple[Finding, ...]:
+    if not any(board.module_only for board in boards):
+        return ()
+    return (
+        Finding(
+            code="module_scope",
+            subject=arm.id,
+            cause="The board tells power of its whole module alone (GPU, CPU and memory): what its "
+            "energy covers cannot be told.",
+            fix="Compare arms on this board only; do not rank it with others.",
+            effect="lowers the tier",
+        ),
+    )
+
+
+def _virtual_guests(arm: Arm, boards: Sequence[Capabilities]) -> tuple[Finding, ...]:
+    if not _LENT & {b.virtualization for b in boards if present(b.virtualization)}:
+        return ()
+    return (
+        Finding(
+            code="virtual_guests",
+            subject=arm.id,
+            cause="The board is lent to virtual machines, whose work on it is not listed.",
+            fix="Stop the guests, or take the board out of vGPU mode.",
+            effect="lowers the tier",
+        ),
+    )

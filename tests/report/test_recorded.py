@@ -1,0 +1,24 @@
+"""Journals that were recorded on real boards keep giving the documents that ship beside them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from ecocompute_cube.report.write import write_energy
+
+ROOT: Final = Path(__file__).parents[2]
+RUNS: Final = sorted(path.parent for path in ROOT.glob("data/h200/runs/*/journal.jsonl"))
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_an_early_journal_gives_the_bytes_it_always_gave(run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / run.name
+    shutil.copytree(run, copy, ignore=shutil.ignore_patterns("energy.json"))
+    write_energy(copy)
+    shipped = {file.relative_to(run): file.read_bytes() for file in run.rglob("energy.json")}
+    assert shipped
+    assert {name: (copy / name).read_bytes() for name in shipped} == shipped
