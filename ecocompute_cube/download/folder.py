@@ -16,6 +16,7 @@ from ecocompute_cube.model.manifest import Manifest, ModelFile
 from ecocompute_cube.model.plan import model_slug, public_reference
 
 MANIFEST: Final = "manifest.json"
+FETCHING: Final = ".fetching-"  #: no slug begins with a dot, so no model has such a name
 
 _CHUNK: Final = 8 * 2**20  # bytes; large enough that SHA-256, not the call, takes the time
 #: What transformers, or a tokenizer, may pick up by itself when it lies in a model folder.
@@ -33,7 +34,7 @@ def model_folder(reference: str, models_dir: Path) -> Path:
 def fetching_folder(reference: str, models_dir: Path) -> Path:
     """Where the files of a model gather until they are whole; it outlives a download that stops."""
     folder = model_folder(reference, models_dir)
-    return folder.with_name(f".fetching-{folder.name}")  # no slug begins with a dot
+    return folder.with_name(f"{FETCHING}{folder.name}")
 
 
 def read_manifest(folder: Path) -> Manifest:

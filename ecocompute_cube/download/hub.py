@@ -17,6 +17,7 @@ from ecocompute_cube.download.checkpoint import (
     CONFIG,
     INDEX,
     WEIGHTS,
+    describe,
     read_json,
     shape_of,
     shards_in,
@@ -67,11 +68,11 @@ class HubModel:
 
     def announce(self, say: Say) -> str:
         """Resolve the revision and look into the small files; then how much is taken of what."""
+        commit = self._listing.commit
         with self._tidied():
             files = self._files(say)
         total = sum(file.bytes for file in files)
         there = sum(self._gathering.on_disk(file) for file in files)
-        commit = self._listing.commit
         if self.asked.commit is None:
             say(f"{self.asked.revision} is commit {commit}; the plan can pin it: {self._pinned}")
         kept = f"; {size(there)} of it lie on this disk already" if there >= _WORTH_SAYING else ""
@@ -94,11 +95,13 @@ class HubModel:
 
     def build(self, folder: Path, say: Say) -> Identity:
         """Gather every file, then link them into the folder."""
-        files = self._files(say)
-        progress = Progress("taking", sum(file.bytes for file in files), say)
-        paths = [self._gathering.whole(file, progress, say) for file in files]
-        for path in paths:
-            link_or_move(path, folder / path.name)
+        with self._tidied():
+            files = self._files(say)
+            progress = Progress("taking", sum(file.bytes for file in files), say)
+            paths = [self._gathering.whole(file, progress, say) for file in files]
+            for path in paths:
+                link_or_move(path, folder / path.name)
+            describe(folder)
         listing = self._listing
         return Identity(
             name=self._pinned.name,
@@ -232,12 +235,15 @@ class HubModel:
 
     @contextlib.contextmanager
     def _tidied(self) -> Iterator[None]:
-        """A model that cannot be measured leaves nothing behind; one that is yet to come, does."""
+        """What is refused for good leaves nothing behind; what may yet come is kept to go on with.
+
+        Around what looks into the model, and not around asking for it.
+        """
         folder = fetching_folder(self.reference, self.models_dir)
         try:
             yield
         except ModelError as error:
-            if type(error) is ModelError:
+            if type(error) is ModelError:  # the others say: not now, not here, not for this user
                 shutil.rmtree(folder, ignore_errors=True)
             with contextlib.suppress(OSError):
                 folder.rmdir()  # unless there is something in it

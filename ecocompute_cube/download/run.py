@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Final
 from ecocompute_cube.download.checkpoint import describe
 from ecocompute_cube.download.embedded import SMOLLM2_WHEEL, EmbeddedModel
 from ecocompute_cube.download.folder import (
+    FETCHING,
     MANIFEST,
     fetching_folder,
     hashed,
@@ -27,6 +28,7 @@ from ecocompute_cube.download.folder import (
 )
 from ecocompute_cube.download.hub import HubModel
 from ecocompute_cube.download.hub_client import HubSettings
+from ecocompute_cube.download.links import bytes_at
 from ecocompute_cube.download.local import LocalFolder
 from ecocompute_cube.download.progress import Progress, Say, size
 from ecocompute_cube.download.random_weights import RandomWeights
@@ -49,7 +51,7 @@ from ecocompute_cube.model.plan import EMBEDDED, RANDOM_PREFIX, Plan
 from ecocompute_cube.units import gib
 
 _TOKENIZERS: Final = ("tokenizer.json", "tokenizer.model", "spiece.model", "merges.txt")
-_BUILDING: Final = ".building-"  # no slug begins with a dot, so no model has such a name
+_BUILDING: Final = ".building-"  # begins with a dot, as FETCHING does
 _OLD: Final = ".old-"
 _SPARE: Final = 64 * 2**20  # bytes for JSON, tokenizer and the file system's own records
 
@@ -84,6 +86,7 @@ def download(
     """
     origins = origins or Origins()
     sources = [origins.source(model, models_dir) for model in plan.models]
+    _name_leftovers(sources, models_dir, say)
     return tuple(_present(source, models_dir, say) for source in sources)
 
 
@@ -98,6 +101,25 @@ def _present(source: Source, models_dir: Path, say: Say) -> Manifest:
     except OSError as error:
         raise _disk_error(error, source.reference) from error
     return manifest
+
+
+def _name_leftovers(sources: Iterable[Source], models_dir: Path, say: Say) -> None:
+    """Say which models of other plans were begun, for they may take much room where nobody looks.
+
+    They are left there: their download may be running, or be meant to go on.
+    """
+    own = {fetching_folder(source.reference, models_dir) for source in sources}
+    left = sorted(set(models_dir.glob(f"{FETCHING}*")) - own)
+    if left:
+        named = ", ".join(f"'{folder.name}' ({size(_bytes_below(folder))})" for folder in left)
+        say(
+            f"'{models_dir}' holds unfinished downloads of models that are not in this plan: "
+            f"{named}; remove what is not to go on"
+        )
+
+
+def _bytes_below(folder: Path) -> int:
+    return sum(bytes_at(path) for path in folder.rglob("*") if path.is_file())
 
 
 def _tell(say: Say, reference: str, line: str) -> None:
@@ -145,8 +167,7 @@ def _built(source: Source, models_dir: Path, say: Say) -> Manifest:
 def _fill(source: Source, scratch: Path, say: Say) -> Manifest:
     identity = source.build(scratch, say)
     facts = describe(scratch)
-    total = sum(path.stat().st_size for path in scratch.rglob("*"))
-    files = hashed(scratch, Progress("hashing", total, say))
+    files = hashed(scratch, Progress("hashing", _bytes_below(scratch), say))
     manifest = Manifest(
         format=FORMAT,
         reference=source.reference,

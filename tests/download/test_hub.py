@@ -408,6 +408,43 @@ def test_a_beginning_that_is_another_files_is_thrown_away(desk: Desk, tiny: Repo
     assert "what was kept of model.safetensors is of no use" in desk.said
 
 
+def test_weights_that_turn_out_to_be_none_leave_nothing_behind(
+    desk: Desk, tiny: Repository
+) -> None:
+    tiny.files["model.safetensors"] = b"as promised, but no weights"
+    error = desk.refused()
+    assert type(error) is ModelError
+    assert "model.safetensors is not a safetensors file" in error.cause
+    assert desk.names() == [".lock"]
+
+
+def test_what_has_arrived_is_kept_where_a_library_is_missing(
+    desk: Desk, tiny: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.hub.trouble("model.safetensors", Trouble(cut=100), Trouble(403))
+    desk.refused()
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "huggingface_hub", None)
+        assert "Python cannot find huggingface_hub" in desk.refused().cause
+    desk.hub.asked.clear()
+    desk.take()
+    assert desk.hub.ranges("model.safetensors") == ["bytes=100-"]
+
+
+def test_what_other_plans_have_left_unfinished_is_named_with_its_size(
+    desk: Desk, tiny: Repository
+) -> None:
+    for name, count in (("hub-tiny--llama", 1), ("hub-a--b", 3), ("hub-c--d", 0)):
+        begun = desk.models / f".fetching-{name}" / "model.safetensors"
+        begun.parent.mkdir(parents=True)
+        begun.write_bytes(bytes(count * 2**20))
+    desk.take()
+    (line,) = [line for line in desk.lines if "unfinished" in line]
+    assert "'.fetching-hub-a--b' (3.0 MiB), '.fetching-hub-c--d' (0.0 MiB)" in line
+    assert f"'{desk.models}'" in line and "tiny" not in line and "remove" in line
+    assert desk.names() == [".fetching-hub-a--b", ".fetching-hub-c--d", ".lock", "hub-tiny--llama"]
+
+
 def test_a_listing_without_hashes_is_no_listing(desk: Desk, tiny: Repository) -> None:
     info = tiny.info(NAME)
     del info["siblings"][0]["blobId"]
