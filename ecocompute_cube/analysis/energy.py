@@ -19,13 +19,15 @@ The gain of the board's sensor is not in this bound; nobody can know it without 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent
 from ecocompute_cube.units import Joule, Second, Watt, joules, seconds
 
 if TYPE_CHECKING:
     from ecocompute_cube.model.journal import CounterBracket, CounterReading, Span, Tick
+
+_SEEN_LATE: Final = 0.8  # of a tick: below the closest ticks on an H200 (0.89, our probe)
 
 
 class WindowEnergy(NamedTuple):
@@ -44,11 +46,11 @@ def counter_energy(
 
     A reason when the readings cannot be of one running counter, or too few ticks fit the work.
     """
-    wrong = _impossible(bracket)
+    wrong = _impossible(bracket, work, tick)
     if wrong is not None:
         return wrong
     period = Second(tick.median_ms / 1e3)
-    idle = _power(bracket.previous, bracket.opening)
+    idle = _power(bracket.previous, bracket.opening, period)
     delay = idle * seconds(work.start_ns - bracket.opening.before_ns)
     gross = _between(bracket.opening, bracket.closing) - delay
     shown = seconds(bracket.next.before_ns - work.start_ns) - period  # until the tick of closing
@@ -65,22 +67,29 @@ def counter_energy(
     )
 
 
-def _impossible(bracket: CounterBracket) -> Absent | None:
+def _impossible(bracket: CounterBracket, work: Span, tick: Tick) -> Absent | None:
     steps = (bracket.previous, bracket.opening, bracket.closing, bracket.next, bracket.after_next)
     values = [reading.energy_mj for reading in steps]
     if values != sorted(values):
         return Absent(reason="counter_reset: the energy counter went backwards in the window")
-    if bracket.closing.energy_mj == bracket.opening.energy_mj:
-        return Absent(reason="below_resolution: the counter did not move during the work")
-    return None
+    if bracket.closing.energy_mj > bracket.opening.energy_mj:
+        return None
+    work_s = seconds(work.end_ns - work.start_ns)
+    if work_s > 2 * tick.longest_ms / 1e3:  # two ticks: of which one may show nothing but lag
+        return Absent(
+            reason=f"counter_stuck: the energy counter did not move during {work_s:.1f} s of work"
+        )
+    return Absent(reason="below_resolution: the counter did not move during the work")
 
 
 def _between(a: CounterReading, b: CounterReading) -> float:
     return joules(b.energy_mj - a.energy_mj)
 
 
-def _power(a: CounterReading, b: CounterReading) -> float:
-    return _between(a, b) / seconds(b.before_ns - a.before_ns)
+def _power(a: CounterReading, b: CounterReading, period: Second) -> float:
+    """Between two ticks; a slow call may have seen the first late, and then they look too close."""
+    apart = seconds(b.before_ns - a.before_ns)
+    return _between(a, b) / (apart if apart >= _SEEN_LATE * period else period)
 
 
 def _call_s(reading: CounterReading) -> float:

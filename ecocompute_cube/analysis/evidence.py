@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ecocompute_cube.analysis.energy import WindowEnergy, counter_energy
-from ecocompute_cube.analysis.gates import Judged
-from ecocompute_cube.analysis.traces import Trace, integrate, rate_hz
+from ecocompute_cube.analysis.reading import Seen, judged
 from ecocompute_cube.errors import JournalBroken
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.journal import (
@@ -26,19 +24,15 @@ from ecocompute_cube.model.journal import (
     Warmed,
     WindowMeasured,
 )
-from ecocompute_cube.units import Joule, Watt, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ecocompute_cube.model.journal import Span
+    from ecocompute_cube.analysis.gates import Judged
+    from ecocompute_cube.analysis.traces import Trace
     from ecocompute_cube.model.plan import Arm
 
 F = TypeVar("F")
-
-#: Seconds by which the edges of a trace's integral may be off, by what was sampled: a reading
-#: stands for the last 0.1 s (field 186) or the last second (185, power usage); nvml.h, our probe.
-_EDGE_S = {PowerKind.INSTANT: 0.1, PowerKind.AVERAGE: 1.0, PowerKind.USAGE: 1.0}
 
 Visit = tuple[str, int, int, int]  #: arm, session, group, block
 
@@ -130,14 +124,6 @@ def visit_of(window: WindowMeasured) -> Visit:
     return window.arm, window.session, window.group, window.block
 
 
-class Traced(NamedTuple):
-    """What the side sampler says of one window."""
-
-    trace: Trace | Absent
-    source: PowerKind
-    integral: Joule | Absent
-
-
 def judged_windows(
     known: Evidence, arm: Arm, traces: Callable[[Visit], Trace | Absent]
 ) -> tuple[Judged, ...]:
@@ -151,60 +137,13 @@ def judged_windows(
 def _judged(known: Evidence, arm: Arm, window: WindowMeasured, trace: Trace | Absent) -> Judged:
     session = next(s for s in known.sessions if s.session == window.session)
     board = session.board
-    limit = board.power_limit_w if present(board) else board
     stored = known.traces.get(visit_of(window))
-    traced = Traced(
+    seen = Seen(
+        tick=session.tick,
+        limit_w=board.power_limit_w if present(board) else board,
         trace=trace,
         source=stored.source if isinstance(stored, TraceStored) else PowerKind.NONE,
-        integral=integrate(trace, window.work) if present(trace) else trace,
-    )
-    energy, source = _energy(session, window, traced, limit)
-    return Judged(
-        fact=window,
         warmed=known.warmed.get(visit_of(window)),
         workload=arm.workload,
-        energy=energy,
-        source=source,
-        integral=traced.integral,
-        integral_source=traced.source,
-        rate_hz=rate_hz(trace.t_ns, window.work) if present(trace) else trace,
-        reasons=trace.reasons_in(window.work) if present(trace) else trace,
-        power_limit_w=limit,
     )
-
-
-def _energy(
-    session: SessionOpened,
-    window: WindowMeasured,
-    traced: Traced,
-    limit: float | Absent,
-) -> tuple[WindowEnergy | Absent, PowerKind]:
-    """By the counter where the session has one, else by the trace; never both in one session."""
-    if not present(session.tick):
-        return _by_trace(window, traced, limit)
-    if isinstance(window.counter, Absent):
-        return Absent(reason=f"counter_lost: {window.counter.reason}"), PowerKind.COUNTER
-    mean = (window.counter.closing.energy_mj - window.counter.opening.energy_mj) / 1e3
-    highest = max(_peaks(traced, limit), default=2 * abs(mean) / _length(window.work))
-    energy = counter_energy(window.counter, window.work, session.tick, Watt(highest))
-    return energy, PowerKind.COUNTER
-
-
-def _by_trace(
-    window: WindowMeasured, traced: Traced, limit: float | Absent
-) -> tuple[WindowEnergy | Absent, PowerKind]:
-    if not present(traced.integral) or traced.source not in _EDGE_S:
-        reasons = [r.reason for r in (window.counter, traced.integral) if isinstance(r, Absent)]
-        return Absent(reason="; ".join(reasons) or "nothing was sampled"), PowerKind.NONE
-    slack = _EDGE_S[traced.source] * max(_peaks(traced, limit))
-    low, high = Joule(traced.integral - slack), Joule(traced.integral + slack)
-    return WindowEnergy(traced.integral, low, high, Absent(reason="no counter")), traced.source
-
-
-def _peaks(traced: Traced, limit: float | Absent) -> list[float]:
-    sampled = traced.trace.power_w if present(traced.trace) else ()
-    return [*sampled, *([limit] if present(limit) else ())]
-
-
-def _length(span: Span) -> float:
-    return max(seconds(span.end_ns - span.start_ns), 1e-9)
+    return judged(window, seen)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.claims import Finding
 from ecocompute_cube.model.journal import PowerKind
-from ecocompute_cube.units import Joule, seconds
+from ecocompute_cube.units import Joule, joules, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ecocompute_cube.analysis.energy import WindowEnergy
+    from ecocompute_cube.analysis.traces import Bound
     from ecocompute_cube.model.base import MaybeFloat
     from ecocompute_cube.model.journal import Warmed, WindowMeasured
     from ecocompute_cube.model.plan import Workload
 
 _IMPLAUSIBLE: Final = 1.2  # × power limit: H200 boards briefly pass their limit (our probe: 1.3)
-_DIFFER_PCT: Final = 3.0  # counter and integral normally agree within 1 % (Zeus issue 12)
 _DISAGREE_PCT: Final = 10.0  # beyond this one of the two is wrong (Zeus issue 181: 43 %)
 HOST_CHANGE: Final = 0.15  # a quiet core repeats the loop within a few percent
 _SLOWED: Final = frozenset({"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake"})
@@ -37,6 +38,8 @@ class Judged(NamedTuple):
     rate_hz: MaybeFloat
     reasons: frozenset[str] | Absent  #: event reasons the trace saw during the work
     power_limit_w: MaybeFloat
+    integral_bound: Bound | None = None
+    tick_s: float = 0.0  #: the longest seen; zero without a counter
 
     @property
     def work_s(self) -> float:
@@ -54,6 +57,14 @@ class Judged(NamedTuple):
         if not present(self.energy) or not present(self.integral) or self.energy.energy <= 0:
             return None
         return (self.integral / self.energy.energy - 1) * 100
+
+    @property
+    def integral_pct(self) -> float:
+        """How far the integral's own bound reaches from it, in percent of the counter."""
+        if self.integral_bound is None or not present(self.energy) or not present(self.integral):
+            return 0.0
+        low, high = self.integral_bound
+        return 100 * max(high - self.integral, self.integral - low) / self.energy.energy
 
 
 def judge(window: Judged) -> tuple[Finding, ...]:
@@ -79,7 +90,7 @@ def no_energy(window: Judged) -> Finding | None:
     if reason is None:
         return None
     code, colon, rest = reason.partition(": ")
-    known = code in {"counter_reset", "below_resolution", "counter_lost"}
+    known = code in {"counter_reset", "counter_stuck", "below_resolution", "counter_lost"}
     return _finding(
         window,
         code if known else "no_energy",
@@ -112,35 +123,97 @@ def no_counter(window: Judged) -> Finding | None:
 
 
 def implausible_power(window: Judged) -> Finding | None:
-    """More power than the board may draw."""
-    if _why_none(window) or not present(window.energy) or not present(window.power_limit_w):
+    """More power than the board may draw, over the work or between two readings."""
+    if _why_none(window) or not present(window.power_limit_w):
         return None
-    power = window.energy.energy / window.work_s
-    if power <= _IMPLAUSIBLE * window.power_limit_w:
+    power, limit_w = _highest_mean(window), window.power_limit_w
+    if power <= _IMPLAUSIBLE * limit_w:
         return None
     return _finding(
         window,
         "implausible_power",
         "invalid",
         f"The mean power of a window, {power:.0f} W, is beyond {_IMPLAUSIBLE} times the limit of "
-        f"{window.power_limit_w:.0f} W.",
+        f"{limit_w:.0f} W.",
         "The counter is wrong on this driver; report it with the journal.",
     )
 
 
+def _highest_mean(window: Judged) -> float:
+    """Of the work, and of the steps between the counter's readings.
+
+    A step may hold the energy of one tick more than the time between its two readings.
+    """
+    work_w = window.energy.energy / window.work_s if present(window.energy) else 0.0
+    bracket = window.fact.counter
+    if window.source is not PowerKind.COUNTER or not present(bracket):
+        return work_w
+    readings = (bracket.previous, bracket.opening, bracket.closing, bracket.next)
+    return max(
+        work_w,
+        *(
+            joules(b.energy_mj - a.energy_mj) / (seconds(b.after_ns - a.before_ns) + window.tick_s)
+            for a, b in pairwise((*readings, bracket.after_next))
+        ),
+    )
+
+
 def sources_differ(window: Judged) -> Finding | None:
-    """Counter and integral tell different stories."""
+    """Counter and integral tell different stories, beyond what either may be off."""
     difference = window.difference_pct
-    if difference is None or abs(difference) <= _DIFFER_PCT:
+    if difference is None or not _apart(window):
         return None
-    wrong = abs(difference) > _DISAGREE_PCT
+    wrong = abs(difference) > max(_DISAGREE_PCT, window.integral_pct)
     return _finding(
         window,
         "sources_disagree" if wrong else "sources_differ",
         "invalid" if wrong else "lowers the tier",
-        f"The integral of the trace is {difference:+.1f} % off the energy counter.",
+        f"The integral of the trace is {difference:+.1f} % off the energy counter, and may itself "
+        f"be off by {window.integral_pct:.1f} %.",
         "Both are published; look at the trace for gaps or a neighbour.",
     )
+
+
+def _apart(window: Judged) -> bool:
+    """Whether the bounds of counter and integral have nothing in common."""
+    if not present(window.energy) or not present(window.integral):
+        return False
+    low, high = window.integral_bound or (window.integral, window.integral)
+    return low > window.energy.high or high < window.energy.low
+
+
+def counter_young(window: Judged) -> Finding | None:
+    """A counter that started again in the window would not show it.
+
+    After a start within the work the counter holds a part of the work's energy at most. One that
+    holds more at the closing than the work can have taken has not started again; of one that holds
+    less, and has still not gone backwards, nobody can tell.
+    """
+    bracket, most = window.fact.counter, _most_j(window)
+    if window.source is not PowerKind.COUNTER or not present(bracket) or most is None:
+        return None
+    counted_j = joules(bracket.closing.energy_mj)
+    if _why_none(window) or counted_j > most:
+        return None
+    return _finding(
+        window,
+        "counter_young",
+        "invalid",
+        f"The energy counter held {counted_j:.0f} J when a window closed, which may have taken "
+        f"{most:.0f} J: had the counter started again meanwhile, nobody could tell.",
+        "Measure again: the counter of a driver that stays loaded only grows (persistence mode).",
+    )
+
+
+def _most_j(window: Judged) -> float | None:
+    """What may have flowed between opening and closing: by the trace, else by the limit."""
+    idle_w = window.energy.idle if present(window.energy) else Absent(reason="no energy")
+    waiting_j = 2 * window.tick_s * (idle_w if present(idle_w) else 0.0)
+    if window.integral_bound is not None:
+        return (1 + _DISAGREE_PCT / 100) * window.integral_bound.high + waiting_j
+    if present(window.power_limit_w):
+        return _IMPLAUSIBLE * window.power_limit_w * window.work_s + waiting_j
+    return None
 
 
 def no_cross_check(window: Judged) -> Finding | None:
@@ -248,6 +321,7 @@ GATES: Final[tuple[Callable[[Judged], Finding | None], ...]] = (
     no_energy,
     no_counter,
     implausible_power,
+    counter_young,
     sources_differ,
     no_cross_check,
     neighbours,

@@ -6,12 +6,13 @@ import gzip
 import io
 import math
 import zlib
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, sha256_hex
 from ecocompute_cube.model.journal import TRACE_COLUMNS
-from ecocompute_cube.units import Joule, seconds
+from ecocompute_cube.units import Joule, nanoseconds, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,6 +97,17 @@ def _finite(text: str) -> float:
     return value
 
 
+class Bound(NamedTuple):
+    """Between what an energy lies."""
+
+    low: Joule
+    high: Joule
+
+    def wider(self, by: float) -> Bound:
+        """The same, by so many joules further at either end."""
+        return Bound(Joule(self.low - by), Joule(self.high + by))
+
+
 def integrate(trace: Trace, span: Span) -> Joule | Absent:
     """Energy over ``span`` by trapezoids, power at the edges interpolated between samples.
 
@@ -106,7 +118,7 @@ def integrate(trace: Trace, span: Span) -> Joule | Absent:
         return Absent(reason="the window has no length")
     if not times or times[0] > span.start_ns or times[-1] < span.end_ns:
         return Absent(reason="the trace does not cover the window")
-    inside = [n for n, t in enumerate(times) if span.start_ns < t < span.end_ns]
+    inside = range(bisect_right(times, span.start_ns), bisect_left(times, span.end_ns))
     knots = [(span.start_ns, _power_at(trace, span.start_ns))]
     knots += [(times[n], trace.power_w[n]) for n in inside]
     knots.append((span.end_ns, _power_at(trace, span.end_ns)))
@@ -116,8 +128,35 @@ def integrate(trace: Trace, span: Span) -> Joule | Absent:
     return Joule(sum(seconds(b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(knots)))
 
 
+def integral_bound(trace: Trace, span: Span, stale_s: float) -> Bound:
+    """Between what the energy of a span lies that ``integrate`` has an energy for.
+
+    A reading shows power as of a moment up to ``stale_s`` ago. So power at t is shown by readings
+    of t until t + stale_s, and the assumption is that it lies between the lowest and the highest
+    of these, the last before t and the first after t + stale_s among them. Then
+
+        low  = Σ dt · lowest        high = Σ dt · highest
+
+    over the pieces dt between two samples, cut at the span's ends: the trapezoids lie between
+    them, gaps and edges widen them by themselves. The assumption holds for power that stays in one
+    place, or moves one way, for as long as a reading takes to show it. Faster changes, and what a
+    sensor does not see that averages over a part of its period, cannot be known from the samples.
+    """
+    times, power = trace.t_ns, trace.power_w
+    first = max(0, bisect_right(times, span.start_ns) - 1)
+    last = bisect_left(times, span.end_ns)
+    low = high = 0.0
+    for n in range(first, last):
+        shown = bisect_left(times, times[n + 1] + nanoseconds(stale_s), n + 1)
+        readings = power[n : shown + 1]
+        dt = seconds(min(times[n + 1], span.end_ns) - max(times[n], span.start_ns))
+        low += dt * min(readings)
+        high += dt * max(readings)
+    return Bound(Joule(low), Joule(high))
+
+
 def _power_at(trace: Trace, at_ns: int) -> float:
-    after = next(n for n, t in enumerate(trace.t_ns) if t >= at_ns)
+    after = bisect_left(trace.t_ns, at_ns)
     before = max(after - 1, 0)
     t0, t1 = trace.t_ns[before], trace.t_ns[after]
     if t1 == t0:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bisect
+import math
+import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from ecocompute_cube.device.base import RawTrace
@@ -34,9 +36,21 @@ class Behaviour(NamedTuple):
     """How the scripted board behaves; each field one thing a real board may do."""
 
     idle_w: float = 80.0
+    idle_swing: float = 0.0  #: idle power swings by this share of itself, as a sine
+    idle_swing_s: float = 1.0  #: of this period
     tick_s: float = 0.1
     call_s: float = 0.003
     lag_s: float = 0.0  #: the counter shows energy as of this long before its tick
+    lag_spread_s: float = 0.0  #: and of up to so much longer, other at each tick
+    tick_spread: float = 0.0  #: a tick comes up to this share of a tick early or late, below 0.5
+    slow_call_s: float = 0.033  #: the slowest call on an H200 (our probe)
+    slow_share: float = 0.0  #: of the calls, that take ``slow_call_s``
+    gain: float = 1.0  #: what the counter counts for one true joule
+    noise: float = 0.0  #: of what the counter adds at a tick, one standard deviation, as a share
+    duty: float = 1.0  #: the counter sees this first part of each tick and takes it for the whole
+    refresh_s: float = 0.0  #: power reads as of the last of these moments
+    counted_j: float = 0.0  #: what the counter had counted before the script began
+    seed: int = 0  #: of ticks, slow calls and noise
     counter: bool = True
     power: PowerKind = PowerKind.INSTANT
     reset_at_s: float | None = None  #: the counter starts again from zero here
@@ -53,7 +67,7 @@ class Behaviour(NamedTuple):
 
 
 class ScriptedBoard:
-    """Power is ``idle_w`` but where ``work`` has put a load; energy is its exact integral."""
+    """Power is idle but where ``work`` has put a load; energy is its exact integral."""
 
     def __init__(self, clock: ScriptedClock, behaviour: Behaviour | None = None) -> None:
         self._clock = clock
@@ -62,6 +76,10 @@ class ScriptedBoard:
         self._edges: list[int] = []  #: load starts, then ends, alternating
         self._loads: list[float] = []
         self._extra: list[float] = [0.0]  #: joules above idle before each load, and after the last
+        self._errors: list[float] = [0.0]  #: joules by which the counter is off, at each tick
+        self._calls = random.Random(self.behaviour.seed)
+        self._ticks: dict[int, int] = {}  #: moments of ticks that do not come regularly
+        self._last: tuple[int | None, int] = None, 0  #: the last tick read, and what it showed
 
     def work(self, duration_s: float, power_w: float) -> None:
         """Draw ``power_w`` for ``duration_s`` seconds of scripted time."""
@@ -69,18 +87,32 @@ class ScriptedBoard:
         self._clock.sleep(duration_s)
         self._edges += [start, self._clock.now_ns()]
         self._loads.append(power_w)
-        above_w = power_w - self.behaviour.idle_w
-        self._extra.append(self._extra[-1] + above_w * seconds(self._edges[-1] - start))
+        above_j = power_w * seconds(self._edges[-1] - start) - self._idle_j(start, self._edges[-1])
+        self._extra.append(self._extra[-1] + above_j)
 
     def power_at(self, at_ns: int) -> float:
         """The true power, in watts."""
         place = bisect.bisect_right(self._edges, at_ns)
-        return self._loads[place // 2] if place % 2 else self.behaviour.idle_w
+        if place % 2:
+            return self._loads[place // 2]
+        return self.behaviour.idle_w * (1 + self.behaviour.idle_swing * math.sin(self._turn(at_ns)))
+
+    def _turn(self, at_ns: int) -> float:
+        """Where idle power is in its swing, in radians."""
+        return math.tau * seconds(at_ns - self._start) / self.behaviour.idle_swing_s
+
+    def _idle_j(self, start_ns: int, end_ns: int) -> float:
+        """What an idle board takes between two moments."""
+        behaviour, length_s = self.behaviour, seconds(end_ns - start_ns)
+        if not behaviour.idle_swing:
+            return behaviour.idle_w * length_s
+        swung = math.cos(self._turn(start_ns)) - math.cos(self._turn(end_ns))
+        swung_s = behaviour.idle_swing * behaviour.idle_swing_s / math.tau * swung
+        return behaviour.idle_w * (length_s + swung_s)
 
     def true_energy_j(self, start_ns: int, end_ns: int) -> float:
         """The true energy between two moments, in joules."""
-        idle_j = self.behaviour.idle_w * seconds(end_ns - start_ns)
-        return idle_j + self._extra_j(end_ns) - self._extra_j(start_ns)
+        return self._idle_j(start_ns, end_ns) + self._extra_j(end_ns) - self._extra_j(start_ns)
 
     def _extra_j(self, until_ns: int) -> float:
         """Energy above idle from the beginning until a moment."""
@@ -88,8 +120,8 @@ class ScriptedBoard:
         whole = self._extra[place // 2]
         if place % 2 == 0:
             return whole
-        above_w = self._loads[place // 2] - self.behaviour.idle_w
-        return whole + above_w * seconds(until_ns - self._edges[place - 1])
+        load_j = self._loads[place // 2] * seconds(until_ns - self._edges[place - 1])
+        return whole + load_j - self._idle_j(self._edges[place - 1], until_ns)
 
     def energy_mj(self) -> int | Absent:
         """The counter: true energy at the last tick, in whole millijoules."""
@@ -98,29 +130,95 @@ class ScriptedBoard:
         silent = self.behaviour.silent_s
         if silent and silent[0] <= seconds(self._clock.now_ns() - self._start) < silent[1]:
             return Absent(reason="NVML: Unknown Error")
-        self._clock.sleep(self.behaviour.call_s / 2)
+        slow = self._calls.random() < self.behaviour.slow_share
+        call_s = self.behaviour.slow_call_s if slow else self.behaviour.call_s
+        share = self._calls.random() if self.behaviour.slow_share else 0.5
+        self._clock.sleep(call_s * share)  # the counter is looked at somewhere in the call
         seen = self._shown()
-        self._clock.sleep(self.behaviour.call_s / 2)
+        self._clock.sleep(call_s * (1 - share))
         return seen
 
     def _shown(self) -> int:
-        now = self._clock.now_ns()
-        stuck = self.behaviour.stuck_after_s
-        if stuck is not None:
-            now = min(now, self._start + nanoseconds(stuck))
-        tick = nanoseconds(self.behaviour.tick_s)
-        last = self._start + (now - self._start) // tick * tick - nanoseconds(self.behaviour.lag_s)
-        from_ns = self._start
-        if self.behaviour.reset_at_s is not None:
-            reset = self._start + nanoseconds(self.behaviour.reset_at_s)
-            from_ns = reset if last >= reset else from_ns
-        return int(1e3 * self.true_energy_j(from_ns, max(from_ns, last)))
+        now, behaviour = self._clock.now_ns(), self.behaviour
+        if behaviour.stuck_after_s is not None:
+            now = min(now, self._start + nanoseconds(behaviour.stuck_after_s))
+        number = self._ticks_until(now)
+        if self._last[0] != number:
+            self._last = number, int(1e3 * max(0.0, self._counted(number)))
+        return self._last[1]
+
+    def _counted(self, number: int) -> float:
+        """Joules that the counter shows at the tick of that number."""
+        behaviour, reset_s = self.behaviour, self.behaviour.reset_at_s
+        reset = None if reset_s is None else self._start + nanoseconds(reset_s)
+        counted = self._since_start(number)
+        if reset is None or self._shown_moment(number) < reset:
+            return behaviour.counted_j + counted
+        before = self._ticks_until(reset)
+        lost_j = self._errors_j(before) + self.true_energy_j(self._start, reset)
+        return counted - behaviour.gain * lost_j
+
+    def _since_start(self, number: int) -> float:
+        """Joules counted since the script began, by the tick of that number."""
+        until = max(self._start, self._shown_moment(number))
+        true_j = self.true_energy_j(self._start, until)
+        return self.behaviour.gain * (true_j + self._errors_j(number))
+
+    def _ticks_until(self, at_ns: int) -> int:
+        """The number of the last tick."""
+        number = (at_ns - self._start) // nanoseconds(self.behaviour.tick_s)
+        if self.behaviour.tick_spread:
+            number += self._tick_at(number + 1) <= at_ns
+            number -= self._tick_at(number) > at_ns
+        return number
+
+    def _tick_at(self, number: int) -> int:
+        regular = self._start + number * nanoseconds(self.behaviour.tick_s)
+        if not self.behaviour.tick_spread or number <= 0:
+            return regular
+        if number not in self._ticks:
+            spread_s = self.behaviour.tick_spread * self.behaviour.tick_s
+            off_s = spread_s * self._random(number).uniform(-1, 1)
+            self._ticks[number] = regular + nanoseconds(off_s)
+        return self._ticks[number]
+
+    def _random(self, number: int) -> random.Random:
+        return random.Random(self.behaviour.seed * 1_000_003 + number)
+
+    def _shown_moment(self, number: int) -> int:
+        """As of when a tick shows the energy."""
+        behaviour, lag_s = self.behaviour, self.behaviour.lag_s
+        if behaviour.lag_spread_s:
+            lag_s += behaviour.lag_spread_s * self._random(number + (1 << 40)).random()
+        return self._tick_at(number) - nanoseconds(lag_s)
+
+    def _errors_j(self, number: int) -> float:
+        """What noise and a part of the time unseen have added to the counter by a tick."""
+        if not self.behaviour.noise and self.behaviour.duty == 1:
+            return 0.0
+        while len(self._errors) <= number:
+            self._errors.append(self._errors[-1] + self._error_j(len(self._errors)))
+        return self._errors[max(0, number)]
+
+    def _error_j(self, number: int) -> float:
+        start, end = self._tick_at(number - 1), self._tick_at(number)
+        true_j = self.true_energy_j(start, end)
+        seen_until = start + round(self.behaviour.duty * (end - start))
+        seen_j = self.true_energy_j(start, seen_until) / self.behaviour.duty
+        return seen_j - true_j + seen_j * self.behaviour.noise * self._random(-number).gauss()
 
     def power_w(self) -> MaybeFloat:
         """The true power now."""
         if self.behaviour.power is PowerKind.NONE:
             return Absent(reason="this board reports no power")
-        return self.power_at(self._clock.now_ns())
+        return self.shown_w(self._clock.now_ns())
+
+    def shown_w(self, at_ns: int) -> float:
+        """What the power reading shows at a moment."""
+        if self.behaviour.refresh_s:
+            refresh = nanoseconds(self.behaviour.refresh_s)
+            at_ns = self._start + (at_ns - self._start) // refresh * refresh
+        return self.behaviour.gain * self.power_at(at_ns)
 
     def telemetry(self, own_processes: frozenset[int]) -> Telemetry:
         """A cool, undisturbed board unless scripted otherwise."""
@@ -213,7 +311,7 @@ class ScriptedTracer:
         file, start = self._open
         end = self._clock.now_ns()
         lines = [
-            f"{at},{self._board.power_at(at):.3f},40,1980,3201,{self._reasons()}\n"
+            f"{at},{self._board.shown_w(at):.3f},40,1980,3201,{self._reasons()}\n"
             for at in (*range(start, end, self._period), end)
         ]
         file.write_text(",".join(TRACE_COLUMNS) + "\n" + "".join(lines), encoding="ascii")

@@ -19,7 +19,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, present
-from ecocompute_cube.model.journal import CounterBracket, CounterReading, Span, Tick
+from ecocompute_cube.model.journal import (
+    COUNTER_STUCK,
+    CounterBracket,
+    CounterReading,
+    Span,
+    Tick,
+)
 from ecocompute_cube.units import nanoseconds, seconds
 
 if TYPE_CHECKING:
@@ -65,7 +71,7 @@ def wait_for_tick(
         if not present(reading) or reading.energy_mj != first.energy_mj:
             return reading
         if reading.after_ns > deadline:
-            return Absent(reason=f"the energy counter did not move for {_TICK_TIMEOUT_S:.0f} s")
+            return Absent(reason=f"{COUNTER_STUCK} for {_TICK_TIMEOUT_S:.0f} s")
 
 
 def measure(

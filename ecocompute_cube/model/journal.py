@@ -48,6 +48,9 @@ TRACE_COLUMNS: Final = (
 )
 GENESIS: Final = "0" * 64  #: ``prev`` of the first line
 
+#: How the reason begins where a counter stands still: the window writes it, the rules read it.
+COUNTER_STUCK: Final = "the energy counter did not move"
+
 #: Of a field that a journal had not yet when it was written.
 EARLY: Final = Absent(reason="not recorded by early versions")
 

@@ -66,8 +66,8 @@ def test_slow_calls_widen_the_bound_and_nothing_else() -> None:
         ((0, 8, 4, 216, 224), "counter_reset"),
         ((0, 8, 202, 0, 4), "counter_reset"),
         ((0, 8, 202, 216, 0), "counter_reset"),
-        ((0, 8, 8, 216, 224), "below_resolution"),
-        ((0, 0, 0, 0, 0), "below_resolution"),
+        ((0, 8, 8, 216, 224), "counter_stuck"),
+        ((0, 0, 0, 0, 0), "counter_stuck"),
     ],
 )
 def test_readings_of_no_running_counter_give_a_reason(

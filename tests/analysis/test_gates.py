@@ -8,8 +8,11 @@ import pytest
 
 from ecocompute_cube.analysis.energy import WindowEnergy
 from ecocompute_cube.analysis.gates import GATES, Judged, judge, valid
+from ecocompute_cube.analysis.traces import Bound
 from ecocompute_cube.model.base import Absent
 from ecocompute_cube.model.journal import (
+    CounterBracket,
+    CounterReading,
     LedgerRow,
     PowerKind,
     Span,
@@ -21,6 +24,7 @@ from ecocompute_cube.model.plan import Workload
 from ecocompute_cube.units import Joule, Watt, nanoseconds
 
 GONE = Absent(reason="gone")
+MS = 1_000_000
 
 
 def energy(joule: float) -> WindowEnergy:
@@ -94,6 +98,24 @@ CALM = Judged(
 )
 
 
+def counted(closing_mj: int, after_next: int | None = None) -> Judged:
+    """1000 J by a counter with ticks of 0.1 s that stands at ``closing_mj`` in the end."""
+
+    def reading(at_ms: int, value: int) -> CounterReading:
+        return CounterReading(before_ns=at_ms * MS, energy_mj=value, after_ns=at_ms * MS)
+
+    bracket = CounterBracket(
+        previous=reading(1000, closing_mj - 1_010_000),
+        opening=reading(1100, closing_mj - 1_000_000),
+        closing=reading(11_200, closing_mj),
+        next=reading(11_300, closing_mj),
+        after_next=reading(11_400, after_next or closing_mj),
+    )
+    return CALM._replace(
+        fact=fact(counter=bracket), tick_s=0.1, integral_bound=Bound(Joule(990), Joule(1010))
+    )
+
+
 class Trip(NamedTuple):
     """A window that trips a gate."""
 
@@ -126,6 +148,30 @@ TRIPS = {
         "invalid",
         "no energy: too short",
     ),
+    "a counter that stood still": Trip(
+        CALM._replace(energy=Absent(reason="counter_stuck: stood still")),
+        "counter_stuck",
+        "invalid",
+        "no energy: stood still",
+    ),
+    "a step of terawatts": Trip(
+        counted(10_000_000, after_next=2**63),
+        "implausible_power",
+        "invalid",
+        "is beyond 1.2 times the limit of 700 W",
+    ),
+    "a step of 841 W over two ticks": Trip(
+        counted(10_000_000, after_next=10_000_000 + 841 * 200),
+        "implausible_power",
+        "invalid",
+        "841 W",
+    ),
+    "a counter younger than the work": Trip(
+        counted(1_100_000), "counter_young", "invalid", "held 1100 J"
+    ),
+    "a young counter and no trace": Trip(
+        counted(8_400_000)._replace(integral_bound=None), "counter_young", "invalid", "8400 J"
+    ),
     "no counter": Trip(
         CALM._replace(source=PowerKind.INSTANT),
         "no_energy_counter",
@@ -138,8 +184,30 @@ TRIPS = {
         "invalid",
         "840 W, is beyond 1.2 times the limit of 700 W",
     ),
-    "three percent more": Trip(off(3.1), "sources_differ", "lowers the tier", "+3.1 %"),
-    "three percent less": Trip(off(-3.1), "sources_differ", "lowers the tier", "-3.1 %"),
+    "more than both bounds allow": Trip(
+        off(3.1)._replace(integral_bound=Bound(Joule(1001), Joule(1061))),
+        "sources_differ",
+        "lowers the tier",
+        "+3.1 % off the energy counter, and may itself be off by 3.0 %",
+    ),
+    "less than both bounds allow": Trip(
+        off(-3.1)._replace(integral_bound=Bound(Joule(939), Joule(999))),
+        "sources_differ",
+        "lowers the tier",
+        "-3.1 %",
+    ),
+    "far more, by a trace that says little": Trip(
+        off(20)._replace(integral_bound=Bound(Joule(1001), Joule(1450))),
+        "sources_differ",
+        "lowers the tier",
+        "may itself be off by 25.0 %",
+    ),
+    "far more than a poor trace explains": Trip(
+        off(20)._replace(integral_bound=Bound(Joule(1050), Joule(1350))),
+        "sources_disagree",
+        "invalid",
+        "may itself be off by 15.0 %",
+    ),
     "ten percent more": Trip(off(10.1), "sources_disagree", "invalid", "+10.1 %"),
     "ten percent less": Trip(off(-10.1), "sources_disagree", "invalid", "-10.1 %"),
     "nothing beside it": Trip(
@@ -231,8 +299,14 @@ def test_every_gate_has_a_window_that_trips_it() -> None:
 @pytest.mark.parametrize(
     "window",
     [
-        off(2.99),
-        off(-2.99),
+        off(20)._replace(integral_bound=Bound(Joule(1000), Joule(1400))),
+        off(-3.1)._replace(integral_bound=Bound(Joule(938), Joule(1000))),
+        CALM._replace(energy=WindowEnergy(Joule(1000), Joule(985), Joule(1035), Watt(80))),
+        off(3.1)._replace(energy=WindowEnergy(Joule(1000), Joule(985), Joule(1031), Watt(80))),
+        counted(1_200_000),
+        counted(8_500_000)._replace(integral_bound=None),
+        counted(1_100_000)._replace(integral_bound=None, power_limit_w=GONE),
+        counted(10_000_000, after_next=10_000_000 + 839 * 200),
         CALM._replace(energy=energy(8400), integral=Joule(8400)),
         CALM._replace(power_limit_w=GONE),
         CALM._replace(fact=fact(host_spin_s=(0.020, 0.021))),
