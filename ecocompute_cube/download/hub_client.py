@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
 
 HUB: Final = "https://huggingface.co"
+_TIMEOUT_S: Final = 10.0  # huggingface_hub's own default
 _TRUE: Final = frozenset({"1", "ON", "YES", "TRUE"})  # what huggingface_hub takes for yes
 _ADDRESS: Final = re.compile(r"https?://([^\s/@]*@)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:\d+)?(/\S*)?")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")  # all that a header may hold
@@ -55,6 +56,7 @@ class HubSettings:
     offline: bool = False
     #: None: what huggingface_hub finds; False: none
     token: str | Literal[False] | None = field(default=None, repr=False)
+    timeout_s: float = _TIMEOUT_S  #: without a byte, until a connection counts as broken
     pause: Callable[[float], None] = time.sleep  #: between attempts, in seconds
 
     @classmethod
@@ -75,6 +77,7 @@ class HubSettings:
             endpoint=(environment.get("HF_ENDPOINT") or HUB).rstrip("/"),
             offline=offline.upper() in _TRUE,
             cache=cache or _cache_of(environment),
+            timeout_s=_timeout_of(environment),
         )
 
 
@@ -83,6 +86,12 @@ def _cache_of(environment: Mapping[str, str]) -> Path:
     base = environment.get("XDG_CACHE_HOME") or "~/.cache"
     home = environment.get("HF_HOME") or f"{base}/huggingface"
     return Path(os.path.expandvars(os.path.expanduser(named or f"{home}/hub")))
+
+
+def _timeout_of(environment: Mapping[str, str]) -> float:
+    """In whole seconds; what huggingface_hub cannot read is refused when it is loaded."""
+    named = environment.get("HF_HUB_DOWNLOAD_TIMEOUT", "").strip()
+    return float(named) if named.isdecimal() and int(named) else _TIMEOUT_S
 
 
 class HubClient:
@@ -94,7 +103,7 @@ class HubClient:
                 f"HF_ENDPOINT is '{public_address(settings.endpoint)}', which is no address.",
                 f"Write it as {HUB}, or unset it.",
             )
-        require_libraries(("huggingface_hub",), "fetch models from the hub")
+        _require_library()
         self._settings = settings
 
     @cached_property
@@ -125,14 +134,15 @@ class HubClient:
 
     def asking(self, repository: str, revision: str) -> Asking:
         """What is asked for, for sentences about the answer."""
-        return Asking(self._settings.endpoint, repository, revision, self._token)
+        settings = self._settings
+        return Asking(settings.endpoint, repository, revision, self._token, settings.timeout_s)
 
     def listing(self, repository: str, revision: str) -> Listing:
         """The commit behind a revision, and its files.
 
         Raises HubRefused, HubBusy or HubUnreachable.
         """
-        from huggingface_hub import ModelInfo, constants
+        from huggingface_hub import ModelInfo
 
         asking = self.asking(repository, revision)
         at = f"api/models/{repository}/revision/{quote(revision, safe='')}"
@@ -141,7 +151,7 @@ class HubClient:
                 f"{self._settings.endpoint}/{at}",
                 params={"blobs": "true"},  # with sizes and hashes
                 headers=self._headers,
-                timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
+                timeout=self._settings.timeout_s,
             )
         if answer.is_error:
             raise refusal(answer, asking)
@@ -159,7 +169,7 @@ class HubClient:
 
         Raises HubRefused, HubBusy or HubUnreachable, here and while bytes are taken.
         """
-        from huggingface_hub import constants, hf_hub_url
+        from huggingface_hub import hf_hub_url
 
         asking = self.asking(repository, commit)
         url = hf_hub_url(repository, name, revision=commit, endpoint=self._settings.endpoint)
@@ -167,7 +177,7 @@ class HubClient:
         headers = {**self._headers, "Accept-Encoding": "identity"}
         if start:
             headers["Range"] = f"bytes={start}-"
-        timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
+        timeout = self._settings.timeout_s
         with (
             in_our_words(asking),
             _quiet(),
@@ -179,6 +189,21 @@ class HubClient:
                 raise refusal(answer, asking)
             goes_on = answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
             yield start if start and goes_on else 0, answer.iter_bytes()
+
+
+def _require_library() -> None:
+    """Make sure that huggingface_hub is there and understands its environment.
+
+    Raises ModelError, UsageError.
+    """
+    require_libraries(("huggingface_hub",), "fetch models from the hub")
+    try:
+        import huggingface_hub.constants  # noqa: F401 (which reads the environment)
+    except ValueError as error:
+        raise UsageError(
+            f"huggingface_hub does not understand a variable of its own ({error}).",
+            "Correct or unset HF_HUB_DOWNLOAD_TIMEOUT and HF_HUB_ETAG_TIMEOUT: whole seconds.",
+        ) from None
 
 
 def _own_token() -> str | None:

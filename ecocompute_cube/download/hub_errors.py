@@ -28,7 +28,8 @@ class Asking:
     endpoint: str
     repository: str
     revision: str
-    token: str | None = None
+    token: str | None
+    timeout_s: float
 
     def __repr__(self) -> str:
         return f"Asking({self.repository}@{self.revision})"
@@ -68,7 +69,9 @@ def in_our_words(asking: Asking) -> Iterator[None]:
         yield
     except OfflineModeIsEnabled:
         raise unreachable(asking, "the client was told to stay offline") from None
-    except (httpx.ReadError, httpx.ReadTimeout, httpx.RemoteProtocolError) as error:
+    except httpx.ReadTimeout:
+        raise stalled(asking) from None
+    except (httpx.ReadError, httpx.RemoteProtocolError) as error:
         raise broke_off(asking, _silence(error, asking)) from None
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
         raise unreachable(asking, _silence(error, asking)) from None
@@ -125,6 +128,14 @@ def broke_off(asking: Asking, why: str) -> HubUnreachable:
     """The hub began to answer, or was about to."""
     return HubUnreachable(
         f"The hub at {asking.host} broke off ({why}).", f"Check the network and {_KEPT}."
+    )
+
+
+def stalled(asking: Asking) -> HubUnreachable:
+    """The hub has taken the question, and then there was silence."""
+    return HubUnreachable(
+        f"The hub at {asking.host} broke off (nothing came for {asking.timeout_s:g} s).",
+        f"Check the network and {_KEPT}; HF_HUB_DOWNLOAD_TIMEOUT sets how many seconds are waited.",
     )
 
 

@@ -34,6 +34,7 @@ class Trouble:
     altered: bool = False  #: one byte is another
     whole: bool = False  #: as if no range had been asked for
     hold: bool = False  #: after the cut, keep the connection open until the hub closes
+    silent: bool = False  #: no answer at all until the hub closes
     body: bytes | None = None  #: in place of what should be there
 
 
@@ -266,7 +267,9 @@ class _Front(_Handler):
         """A repository that this client may see; otherwise it has had its answer."""
         sent = self.headers.get("Authorization")
         known = self.hub.repositories.get(name)
-        if trouble.body is not None:
+        if trouble.silent:
+            self.hub.closing.wait()
+        elif trouble.body is not None:
             self.send(trouble.status, trouble.body, trouble.headers)
         elif trouble.status >= 400:
             self.refuse(trouble.status, **trouble.headers)

@@ -347,6 +347,38 @@ def test_a_file_that_was_cut_is_fetched_on_from_there(desk: Desk, tiny: Reposito
     assert "Trying again." in desk.said
 
 
+STALL_S = 0.5  # long enough for any answer that does come
+
+
+def test_a_file_that_stalls_is_fetched_on_from_there(desk: Desk, tiny: Repository) -> None:
+    desk.hub.trouble("model.safetensors", Trouble(cut=100, hold=True))
+    desk.take(timeout_s=STALL_S)
+    assert desk.hub.ranges("model.safetensors") == [None, "bytes=100-"]
+    assert "broke off (nothing came for 0.5 s). Trying again." in desk.said
+    assert desk.pauses == [0.5]
+
+
+def test_a_hub_that_keeps_stalling_is_given_up_and_what_came_is_kept(
+    desk: Desk, tiny: Repository
+) -> None:
+    in_vain = (*repeat(Trouble(503), 4), Trouble(cut=0, hold=True))
+    desk.hub.trouble("model.safetensors", Trouble(cut=100), *in_vain)
+    error = desk.refused(timeout_s=STALL_S)
+    assert isinstance(error, HubUnreachable)
+    assert error.cause == f"The hub at {desk.hub.address} broke off (nothing came for 0.5 s)."
+    assert "what has arrived is kept" in error.fix and "HF_HUB_DOWNLOAD_TIMEOUT" in error.fix
+    desk.hub.asked.clear()
+    desk.take()
+    assert desk.hub.ranges("model.safetensors") == ["bytes=100-"]
+
+
+def test_a_hub_that_takes_the_question_and_does_not_answer(desk: Desk, tiny: Repository) -> None:
+    desk.hub.trouble("api", Trouble(silent=True))
+    error = desk.refused(timeout_s=STALL_S)
+    assert isinstance(error, HubUnreachable)
+    assert "nothing came for 0.5 s" in error.cause
+
+
 def test_a_hub_that_does_not_know_ranges_is_heard_from_the_start(
     desk: Desk, tiny: Repository
 ) -> None:
@@ -705,6 +737,12 @@ def test_offline_is_what_huggingface_hub_takes_for_it(
     assert HubSettings.from_environment(environment).offline is offline
 
 
+@pytest.mark.parametrize(("said", "waits"), [("3", 3), (" 60 ", 60), ("0", 10), ("-5", 10)])
+def test_the_wait_is_what_huggingface_hub_makes_of_it(said: str, waits: float) -> None:
+    assert HubSettings.from_environment({"HF_HUB_DOWNLOAD_TIMEOUT": said}).timeout_s == waits
+    assert HubSettings.from_environment({}).timeout_s == 10
+
+
 # The command
 
 
@@ -740,6 +778,15 @@ def test_a_proxy_that_the_client_cannot_speak_to_is_no_traceback(
     ended = ecocompute(*arguments, environment=around(desk, **proxy))
     assert_told(ended, 4, "the client cannot start", "proxy")
     assert "secret" not in ended.err
+
+
+@pytest.mark.parametrize("name", ["HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT"])
+def test_a_setting_that_the_client_cannot_read_is_no_traceback(
+    desk: Desk, tiny: Repository, plan: Path, name: str
+) -> None:
+    arguments = ("download", "--parameters_file", plan, "--models_dir", desk.models)
+    ended = ecocompute(*arguments, environment=around(desk, **{name: "soon"}))
+    assert_told(ended, 2, "'soon'", name)
 
 
 def test_offline_the_command_takes_a_cache_that_is_named(
