@@ -16,10 +16,11 @@ from ecocompute_cube.model.architectures import architecture
 from ecocompute_cube.model.base import printable
 from ecocompute_cube.model.hub_reference import HUB_PREFIX
 from ecocompute_cube.model.plan import EMBEDDED, RANDOM_PREFIX, public_reference
+from ecocompute_cube.model.stop import AdaptiveStop
 from ecocompute_cube.units import gib
 
 if TYPE_CHECKING:
-    from ecocompute_cube.model.plan import Plan
+    from ecocompute_cube.model.plan import Plan, Protocol
 
 
 _EMBEDDED_LIKE: Final = "smollm2-135m"
@@ -51,11 +52,12 @@ class Forecast(NamedTuple):
             "",
         ]
         lines += [_arm_line(arm, guess) for arm in guess.arm_s]
+        lines += _rule(protocol)
         lines += ["", "order in the first session:"]
         lines += [f"  block {b.block + 1}: {', '.join(b.order)}" for b in self.blocks]
         lines += [
             "",
-            f"about {guess.total_s / 60:.0f} minutes, as fast as the host drives the board: these "
+            f"about {_minutes(guess)} minutes, as fast as the host drives the board: these "
             "figures are",
             "from one H200 with 16 Xeon cores, and another host may take half or twice as long;",
             f"board memory {gib(guess.together_bytes):.1f} GiB with all arms loaded, "
@@ -64,6 +66,23 @@ class Forecast(NamedTuple):
             f"{guess.disk_bytes / 1e6:.1f} MB for results.",
         ]
         return "\n".join(lines) + "\n"
+
+
+def _rule(protocol: Protocol) -> list[str]:
+    """How many blocks there will be, where results decide it."""
+    stop = protocol.stop
+    if not isinstance(stop, AdaptiveStop):
+        return []
+    return [
+        "",
+        f"{stop.min_blocks} to {stop.max_blocks} blocks a session: until half of every contrast's "
+        f"interval is {stop.half_width_pct:g} % of its ratio or less",
+    ]
+
+
+def _minutes(guess: Prediction) -> str:
+    least, most = f"{guess.least_s / 60:.0f}", f"{guess.total_s / 60:.0f}"
+    return most if least == most else f"{least} to {most}"
 
 
 def _arm_line(arm: str, guess: Prediction) -> str:
@@ -91,7 +110,7 @@ def forecast(plan: Plan, models_dir: Path) -> Forecast:
     check_context(plan, {reference: model.max_context for reference, model in known.items()})
     blocks = tuple(
         block_order(plan, arms, 0, group, block)
-        for block in range(plan.protocol.blocks)
+        for block in range(plan.protocol.most_blocks)
         for group, arms in enumerate(groups(plan))
     )
     prediction = predict(plan, {reference: model.size for reference, model in known.items()})

@@ -37,6 +37,8 @@ from ecocompute_cube.model.journal import (
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, JournalWriter
 from ecocompute_cube.model.plan import Mode
 from ecocompute_cube.report.recompute import ARMS_FOLDER
+from ecocompute_cube.report.run import read_run
+from ecocompute_cube.report.stopping import look_at
 from ecocompute_cube.report.write import ENERGY_NAME, write_energy
 from ecocompute_cube.units import nanoseconds
 
@@ -175,6 +177,7 @@ def _rig(
         prompt_text=builtin_text(),
         quality_text=text,
         quality_name=text.name,
+        look=lambda session, group: look_at(read_run(folder), session, group),
     )
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ecocompute_cube.analysis.ratios import (
     as_percent,
+    interval_of,
     paired_log_ratios,
     replicates,
-    t_interval,
     verdict,
 )
 from ecocompute_cube.model.base import Absent, present
@@ -42,7 +42,7 @@ def compare(
     if not values:
         reason = _why_none(contrast, troubles)
         return _comparison(contrast, protocol, unit, Absent(reason=reason), Verdict.INVALID, reason)
-    interval = as_percent(t_interval(values, protocol.confidence, unit))
+    interval = as_percent(interval_of(values, protocol, unit))
     judged = verdict(interval, protocol.threshold_pct)
     return _comparison(
         contrast,

@@ -2,22 +2,35 @@
 
 The replicate is the block while there is one session, the session (the mean of its blocks' log
 ratios) once there are several; never the iteration. The interval is Student's t on log ratios.
+
+Where the adaptive rule looks at that interval to end a session, the plain one would be too short:
+looks end early where the spread happens to seem small, and 95 % becomes 93 % (Y. S. Chow and
+H. Robbins, Ann. Math. Stat. 36, 1965, show that this vanishes with n only; N. Starr, Ann. Math.
+Stat. 37, 1966, how large it is). There, Student's quantile is taken a step further out;
+``benchmarks.coverage`` shows what that gives.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scipy import special
 
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.claims import Interval, Unit, Verdict
+from ecocompute_cube.model.stop import AdaptiveStop
 from ecocompute_cube.units import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from ecocompute_cube.model.plan import Protocol
+
+#: × the chance of missing, where looks ended the session. In simulations (20,000 a case, noise of
+#: 1 to 4 %) a plain 95 % interval covers 93.1 to 95.3 %, with 0.75 it covers 94.6 to 96.4 %.
+_LOOKED: Final = 0.75
 
 #: One value a (session, block).
 Blocks = "Mapping[tuple[int, int], float]"
@@ -60,9 +73,23 @@ def t_interval(values: Sequence[float], confidence: float, unit: Unit) -> Interv
     return Interval(low=mean - half, high=mean + half, confidence=confidence, n=n, unit=unit)
 
 
-def log_interval(values: Sequence[float], confidence: float, unit: Unit) -> Interval | Absent:
+def interval_of(values: Sequence[float], protocol: Protocol, unit: Unit) -> Interval | Absent:
+    """Interval of the mean at the plan's confidence, by the plan's stopping rule.
+
+    The adaptive rule looks at blocks of one session: means of several sessions are not selected.
+    """
+    miss = 1 - protocol.confidence
+    if unit == "blocks" and isinstance(protocol.stop, AdaptiveStop):
+        miss *= _LOOKED
+    found = t_interval(values, 1 - miss, unit)
+    if not present(found):
+        return found
+    return found.model_copy(update={"confidence": protocol.confidence})
+
+
+def log_interval(values: Sequence[float], protocol: Protocol, unit: Unit) -> Interval | Absent:
     """Interval of the geometric mean of positive values: t on their logarithms, then back."""
-    found = t_interval([math.log(value) for value in values], confidence, unit)
+    found = interval_of([math.log(value) for value in values], protocol, unit)
     if not present(found):
         return found
     return found.model_copy(update={"low": math.exp(found.low), "high": math.exp(found.high)})

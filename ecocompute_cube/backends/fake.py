@@ -19,17 +19,22 @@ if TYPE_CHECKING:
 
 
 class FakeBackend:
-    """Each precision draws ``power_w`` for ``token_s`` a step; both are the known truth."""
+    """Each precision draws ``power_w`` for ``token_s`` a step; both are the known truth.
+
+    ``spread`` gives a factor on the power, anew for each visit of an arm.
+    """
 
     def __init__(
         self,
         work: Callable[[float, float], None],
         costs: Mapping[str, tuple[float, float]],
         failures: Mapping[str, ArmFailed] | None = None,
+        spread: Callable[[], float] = lambda: 1.0,
     ) -> None:
         self._work = work
         self._costs = costs
         self._failures = failures or {}
+        self._spread = spread
 
     def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
         """A session, or the failure scripted for this precision."""
@@ -37,7 +42,7 @@ class FakeBackend:
         if arm.precision in self._failures:
             raise self._failures[arm.precision]
         token_s, power_w = self._costs[arm.precision]
-        return FakeSession(arm, self._work, token_s, power_w, manifest.max_context)
+        return FakeSession(arm, self._work, token_s, power_w, manifest.max_context, self._spread)
 
 
 class FakeSession:
@@ -50,12 +55,15 @@ class FakeSession:
         token_s: float,
         power_w: float,
         max_context: int | None = None,
+        spread: Callable[[], float] = lambda: 1.0,
     ) -> None:
         self._arm = arm
         self._work = work
         self._token_s = token_s
         self._power_w = power_w
         self._max_context = max_context
+        self._spread = spread
+        self._factor = spread()
 
     def certificate(self) -> Certificate:
         """As named: there is nothing to be wrong about."""
@@ -79,14 +87,15 @@ class FakeSession:
     def generate(self, iteration: int, output_tokens: int) -> object:
         """Take the scripted time and power; the output is its own length."""
         del iteration
-        self._work(output_tokens * self._token_s, self._power_w)
+        self._work(output_tokens * self._token_s, self._power_w * self._factor)
         return output_tokens
 
     def sync(self) -> None:
         """Nothing is asynchronous here."""
 
     def ledger(self, outputs: list[object]) -> Ledger:
-        """All rows run to their length."""
+        """All rows run to their length; the visit's work is over."""
+        self._factor = self._spread()
         workload = self._arm.workload
         rows = LedgerRow(
             rows=len(outputs) * workload.batch,

@@ -53,7 +53,8 @@ class Prediction(NamedTuple):
     memory_bytes: dict[str, int]  #: on the board, each arm
     disk_bytes: int
     first_block_s: Second  #: the longest block with loading
-    total_s: Second
+    least_s: Second  #: with as few blocks as the stopping rule may take
+    total_s: Second  #: with as many
 
     @property
     def together_bytes(self) -> int:
@@ -67,8 +68,10 @@ def predict(plan: Plan, sizes: Mapping[str, Size]) -> Prediction:
     visit = {name: _visit_s(plan, arm, sizes[arm.model]) for name, arm in arms.items()}
     load = {name: _load_s(arm, sizes[arm.model]) for name, arm in arms.items()}
     once = sum(load.values()) + (len(arms) * _SCORE_S if plan.quality.enabled else 0)
-    rounds = plan.protocol.blocks * plan.protocol.sessions
-    work = rounds * sum(visit.values())
+    protocol = plan.protocol
+    round_s = protocol.sessions * sum(visit.values())
+    rounds = protocol.most_blocks * protocol.sessions
+    work = protocol.most_blocks * round_s
     return Prediction(
         arm_s=visit,
         load_s=load,
@@ -77,7 +80,8 @@ def predict(plan: Plan, sizes: Mapping[str, Size]) -> Prediction:
         first_block_s=Second(
             max(sum(visit[a] + load[a] + _SCORE_S for a in group) for group in groups(plan))
         ),
-        total_s=Second(work + plan.protocol.sessions * once),
+        least_s=Second(protocol.least_blocks * round_s + protocol.sessions * once),
+        total_s=Second(work + protocol.sessions * once),
     )
 
 

@@ -14,6 +14,7 @@ from ecocompute_cube.model.journal import (
     QualitySkipped,
     SessionOpened,
 )
+from ecocompute_cube.model.stop import AdaptiveStop, Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,6 +30,11 @@ class Progress(NamedTuple):
     complete: frozenset[tuple[int, int, int]]  #: (session, group, block)
     opened: frozenset[tuple[int, int, int]]
     scored: frozenset[tuple[int, str]]  #: (session, arm)
+    stopped: frozenset[tuple[int, int]] = frozenset()  #: (session, group), by the adaptive rule
+
+    def complete_in(self, session: int, group: int) -> int:
+        """Complete blocks of a session and group."""
+        return sum(key[:2] == (session, group) for key in self.complete)
 
 
 def progress(facts: Iterable[Fact]) -> Progress:
@@ -47,6 +53,7 @@ def progress(facts: Iterable[Fact]) -> Progress:
         scored=frozenset(
             (f.session, f.arm) for f in known if isinstance(f, QualityScored | QualitySkipped)
         ),
+        stopped=frozenset((f.session, f.group) for f in known if isinstance(f, Stopped)),
     )
 
 
@@ -83,8 +90,10 @@ def _identity(opened: SessionOpened) -> tuple[object, ...]:
 def blocks_left(plan: Plan, done: Progress, session: int) -> Iterator[Block]:
     """What this session still has to do, round by round over the groups.
 
-    A session holds at most ``plan.protocol.blocks`` complete blocks a group; all sessions together
-    ``blocks × sessions``. A block that was opened and not finished is run again under a new number.
+    By the fixed rule a session holds at most ``blocks`` complete blocks a group; all sessions
+    together ``blocks × sessions``. By the adaptive rule a session goes on until it was stopped, and
+    as many sessions are stopped as planned; these are then the most blocks that may come. A block
+    that was opened and not finished is run again under a new number.
     """
     left = [
         _group_left(plan, done, session, number, arms) for number, arms in enumerate(groups(plan))
@@ -98,17 +107,32 @@ def blocks_left(plan: Plan, done: Progress, session: int) -> Iterator[Block]:
 def _group_left(
     plan: Plan, done: Progress, session: int, group: int, arms: tuple[str, ...]
 ) -> list[Block]:
-    complete = [key for key in done.complete if key[1] == group]
-    here = sum(key[0] == session for key in complete)
-    wanted = plan.protocol.blocks * plan.protocol.sessions - len(complete)
-    count = max(0, min(wanted, plan.protocol.blocks - here))
+    adaptive = isinstance(plan.protocol.stop, AdaptiveStop)
+    wanted = (_most_by_rule if adaptive else _wanted)(plan, done, session, group)
+    count = max(0, min(wanted, plan.protocol.most_blocks - done.complete_in(session, group)))
     used = [key[2] for key in done.opened if key[:2] == (session, group)]
     first = max(used, default=-1) + 1
     return [block_order(plan, arms, session, group, first + extra) for extra in range(count)]
 
 
+def _wanted(plan: Plan, done: Progress, session: int, group: int) -> int:
+    del session
+    complete = sum(key[1] == group for key in done.complete)
+    return plan.protocol.blocks * plan.protocol.sessions - complete
+
+
+def _most_by_rule(plan: Plan, done: Progress, session: int, group: int) -> int:
+    stopped = [number for number, which in done.stopped if which == group]
+    over = session in stopped or len(stopped) >= plan.protocol.sessions
+    return 0 if over else plan.protocol.most_blocks
+
+
 def finished(plan: Plan, done: Progress) -> bool:
     """Whether every group has all its blocks in enough sessions."""
-    wanted = plan.protocol.blocks * plan.protocol.sessions
-    counts = Counter(group for _, group, _ in done.complete)
+    protocol = plan.protocol
+    if isinstance(protocol.stop, AdaptiveStop):
+        wanted, counts = protocol.sessions, Counter(group for _, group in done.stopped)
+    else:
+        wanted = protocol.blocks * protocol.sessions
+        counts = Counter(group for _, group, _ in done.complete)
     return all(counts[group] >= wanted for group in range(len(groups(plan))))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ecocompute_cube.engine.orders import Load, Measure, Place, Score, Warm
 from ecocompute_cube.engine.progress import Progress, blocks_left, finished
-from ecocompute_cube.engine.schedule import start_delay
+from ecocompute_cube.engine.schedule import groups, start_delay
 from ecocompute_cube.engine.traces import FOLDER, store_trace
 from ecocompute_cube.errors import ArmFailed, Interrupted, output_error
 from ecocompute_cube.model.base import present, without_paths
@@ -20,6 +20,7 @@ from ecocompute_cube.model.journal import (
     RunClosed,
     WindowMeasured,
 )
+from ecocompute_cube.model.stop import AdaptiveStop
 from ecocompute_cube.units import nanoseconds, seconds
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ecocompute_cube.model.journal_file import JournalWriter
     from ecocompute_cube.model.manifest import Manifest
     from ecocompute_cube.model.plan import Arm, Plan
+    from ecocompute_cube.model.stop import Stopped
 
 Ending = Literal["finished", "session done", "time is up", "interrupted", "failed"]
 Stage = Literal["load", "certify", "warm", "window"]
@@ -54,6 +56,8 @@ class Rig(NamedTuple):
     prompt_text: Path
     quality_text: Path
     quality_name: str
+    #: whether the plan's rule ends the blocks of this (session, group), from the journal so far
+    look: Callable[[int, int], Stopped | None] = lambda session, group: None
 
 
 class Runner:
@@ -79,6 +83,7 @@ class Runner:
         self._measured: set[str] = set()
         self._scored = {arm for number, arm in done.scored if number == session.session}
         self._phases: dict[str, int] = {}
+        self._looked: set[tuple[int, int]] = set()  # (group, complete blocks)
 
     def run(self, block_s: float, deadline_ns: int | None) -> None:
         """Do every block this session still owes, or as many as fit before ``deadline_ns``.
@@ -109,8 +114,25 @@ class Runner:
         return self._ending()
 
     def _next_block(self) -> Block | None:
+        if isinstance(self._plan.protocol.stop, AdaptiveStop):
+            for group in range(len(groups(self._plan))):
+                self._look(group)
         left = blocks_left(self._plan, self._done, self._session.session)
         return next((block for block in left if not self._refused.issuperset(block.order)), None)
+
+    def _look(self, group: int) -> None:
+        """Ask the rule once after each complete block; also after one of an earlier visit."""
+        session = self._session.session
+        seen = group, self._done.complete_in(session, group)
+        known = (session, group) in self._done.stopped or seen in self._looked
+        if known or seen[1] < self._plan.protocol.least_blocks:
+            return
+        self._looked.add(seen)
+        stopped = self._rig.look(session, group)
+        if stopped is not None:
+            self._journal.append(stopped)
+            self._done = self._done._replace(stopped=self._done.stopped | {(session, group)})
+            self._rig.say(f"enough blocks: {stopped.reason} after {stopped.blocks}")
 
     def _ending(self) -> tuple[Ending, str]:
         if finished(self._plan, self._done):
@@ -160,10 +182,10 @@ class Runner:
         )
 
     def _say_visit(self, block: Block, position: int, arm: str) -> None:
-        key = (block.session, block.group)
-        done = sum(each[:2] == key for each in self._done.complete)
+        done = self._done.complete_in(block.session, block.group)
+        most = "at most " if isinstance(self._plan.protocol.stop, AdaptiveStop) else ""
         self._rig.say(
-            f"block {done + 1} of {self._plan.protocol.blocks}, "
+            f"block {done + 1} of {most}{self._plan.protocol.most_blocks}, "
             f"arm {position + 1} of {len(block.order)}: {arm}"
         )
 

@@ -34,6 +34,7 @@ from ecocompute_cube.model.base import (
 from ecocompute_cube.model.capabilities import Capabilities
 from ecocompute_cube.model.manifest import Manifest
 from ecocompute_cube.model.plan import Plan
+from ecocompute_cube.model.stop import Stopped
 
 FORMAT: Final = "ecocompute-journal/1"
 #: Columns of a trace file; every cell but the time may be empty. Event reasons are names joined by
@@ -397,6 +398,7 @@ Fact = Annotated[
     | TraceLost
     | Refused
     | BlockClosed
+    | Stopped
     | RunClosed,
     Field(discriminator="kind"),
 ]

@@ -15,6 +15,7 @@ from ecocompute_cube.errors import PlanError
 from ecocompute_cube.model.architectures import architecture
 from ecocompute_cube.model.base import Record, canonical_json, sha256_hex
 from ecocompute_cube.model.hub_reference import HUB_PREFIX, parse_hub
+from ecocompute_cube.model.stop import AdaptiveStop, FixedStop, Stop
 
 EMBEDDED: Final = "embedded"
 RANDOM_PREFIX: Final = "random:"
@@ -49,6 +50,7 @@ PROTOCOL_TOKENS: Final = 256  # Protocol v1.1, clause 4.3
 PROTOCOL_ITERATIONS: Final = 10  # Protocol v1.1, clause 4.3
 REHEARSAL_TOKENS: Final = 32
 DEFAULT_PROMPT_TOKENS: Final = 10  # what the published measurements used
+DEFAULT_BLOCKS: Final = 3
 
 
 class ArmChoice(Record):
@@ -108,13 +110,36 @@ class Protocol(Record):
         default=None, ge=1, le=10_000
     )  #: generations a window; null: by the mode
     window_s: float = Field(default=20.0, gt=0, le=3600)  #: least length of a precise window
-    blocks: int = Field(default=3, ge=1, le=1000)  #: complete blocks a session
+    blocks: int = Field(
+        default=DEFAULT_BLOCKS, ge=1, le=1000
+    )  #: complete blocks a session, by the rule ``fixed``
+    #: what ends a session's blocks; left out when written if ``fixed``, as by early versions, so
+    #: that their plans keep their hash and their runs go on
+    stop: Stop = Field(default=FixedStop(), exclude_if=lambda value: value == FixedStop())
     sessions: int = Field(default=1, ge=1, le=1000)  #: separately started machines
     cooldown_s: float = Field(default=0.0, ge=0, le=3600)  #: pause before each visit of an arm
     warmup: Warmup = Warmup()
     threshold_pct: float = Field(default=2.0, gt=0, lt=100)  #: what counts as a difference
     confidence: float = Field(default=0.95, gt=0.5, lt=1)
     seed: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> Protocol:
+        if isinstance(self.stop, AdaptiveStop) and self.blocks != DEFAULT_BLOCKS:
+            raise ValueError(
+                "blocks is for the rule 'fixed'; take it out, or say max_blocks under stop"
+            )
+        return self
+
+    @property
+    def least_blocks(self) -> int:
+        """The fewest complete blocks of a finished session."""
+        return self.stop.min_blocks if isinstance(self.stop, AdaptiveStop) else self.blocks
+
+    @property
+    def most_blocks(self) -> int:
+        """The most complete blocks of a session."""
+        return self.stop.max_blocks if isinstance(self.stop, AdaptiveStop) else self.blocks
 
 
 class Quality(Record):
@@ -270,6 +295,7 @@ class Plan(Record):
         """The same arms, made small enough for a CPU: one block, 32 tokens, one text window."""
         data = self.model_dump(mode="json")
         data["protocol"] |= {"mode": Mode.REHEARSAL, "iterations": 1, "blocks": 1, "sessions": 1}
+        data["protocol"]["stop"] = {"rule": "fixed"}
         warm = {"min_passes": 1, "max_passes": 1, "full_first": False, "output_tokens": 2}
         data["protocol"]["warmup"] |= warm
         for workload in data["workloads"]:

@@ -26,6 +26,7 @@ from ecocompute_cube.model.plan import (
     Warmup,
     Workload,
 )
+from ecocompute_cube.model.stop import AdaptiveStop, FixedStop
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _BEHIND: Final[dict[str, type[BaseModel]]] = {
     "protocol": Protocol,
     "warmup": Warmup,
+    "fixed": FixedStop,
+    "adaptive": AdaptiveStop,
     "quality": Quality,
     "workloads": Workload,
     "contrasts": ContrastChoice,
@@ -193,6 +196,8 @@ def _explain(path: Path, error: ValidationError) -> PlanError:
 def _wrong(detail: ErrorDetails) -> str:
     if detail["type"] == "extra_forbidden":
         return "there is no such key"
+    if detail["type"] == "union_tag_not_found":
+        return f"it does not say its {detail['ctx']['discriminator']}"
     if detail["type"] == "json_invalid":
         return "there is text in it that is not Unicode"
     given = detail["input"]

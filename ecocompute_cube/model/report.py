@@ -69,6 +69,17 @@ class SessionReport(Record):
     resident: bool
 
 
+class Stopping(Record):
+    """What ended a session's blocks of one group of arms."""
+
+    session: Count
+    group: Count
+    rule: Literal["fixed", "adaptive"]
+    blocks: Count  #: complete ones
+    ended: bool  #: by the rule, looked at again from the evidence
+    reason: str  #: one sentence
+
+
 class Evidence(Record):
     """What the claim rests on."""
 
@@ -93,6 +104,7 @@ class Report(Record):
     plan_sha256: Sha256
     arms: tuple[ArmReport, ...]
     comparisons: tuple[Comparison, ...]
+    stopping: tuple[Stopping, ...]
     sessions: tuple[SessionReport, ...]
     findings: tuple[Finding, ...]
     evidence: Evidence

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from ecocompute_cube.analysis.compare import compare
@@ -26,7 +25,8 @@ from ecocompute_cube.model.report import (
 )
 from ecocompute_cube.report.answer import answer, question
 from ecocompute_cube.report.findings import arm_findings, findings_of
-from ecocompute_cube.report.run import RunEvidence
+from ecocompute_cube.report.run import RunEvidence, by_block
+from ecocompute_cube.report.stopping import stopping_of
 from ecocompute_cube.units import Joule, mj_per_token
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def build_report(run: RunEvidence) -> Report:
         plan_sha256=known.run.plan_sha256,
         arms=arms,
         comparisons=comparisons,
+        stopping=stopping_of(run),
         sessions=_sessions(run),
         findings=findings_of(run),
         evidence=EvidenceReport(
@@ -70,18 +71,6 @@ def comparisons_of(run: RunEvidence) -> tuple[Comparison, ...]:
     return tuple(
         compare(contrast, plan.protocol, mj, troubles) for contrast in plan.expanded_contrasts()
     )
-
-
-def by_block(windows: Iterable[Judged]) -> dict[tuple[int, int], float]:
-    """Energy per token in mJ of each (session, block); windows of one block are summed first."""
-    energy: dict[tuple[int, int], float] = defaultdict(float)
-    tokens: dict[tuple[int, int], int] = defaultdict(int)
-    for window in windows:
-        key = window.fact.session, window.fact.block
-        if present(window.energy):
-            energy[key] += window.energy.energy
-            tokens[key] += window.tokens
-    return {key: mj_per_token(Joule(energy[key]), tokens[key]) for key in energy}
 
 
 def _trouble(run: RunEvidence, arm: str) -> str | None:
@@ -137,7 +126,7 @@ def _energy(run: RunEvidence, arm: Arm, windows: tuple[Judged, ...]) -> Energy |
         source=worst_source(windows),
         total_j=total,
         mj_per_token=mj_per_token(total, tokens),
-        interval_mj=log_interval(values, run.known.run.plan.protocol.confidence, unit),
+        interval_mj=log_interval(values, run.known.run.plan.protocol, unit),
         bound_mj=(
             mj_per_token(Joule(sum(energy.low for _, energy in measured)), tokens),
             mj_per_token(Joule(sum(energy.high for _, energy in measured)), tokens),

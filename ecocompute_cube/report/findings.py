@@ -10,8 +10,10 @@ from ecocompute_cube.model.claims import Finding
 from ecocompute_cube.model.journal import QualitySkipped
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Arm
+from ecocompute_cube.model.stop import AdaptiveStop
 from ecocompute_cube.report.boards import board_findings
 from ecocompute_cube.report.run import RunEvidence, distinct
+from ecocompute_cube.report.stopping import stopping_of
 
 if TYPE_CHECKING:
     pass
@@ -49,8 +51,10 @@ def arm_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
 
 
 def _unfinished(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
-    """Fewer blocks than were planned before the run: a claim could have been stopped at will."""
+    """Not ended by the rule that was stored before the run: it could have been stopped at will."""
     protocol = run.known.run.plan.protocol
+    if isinstance(protocol.stop, AdaptiveStop):
+        return _against_the_rule(run, arm, protocol.sessions)
     wanted = protocol.blocks * protocol.sessions
     done = len({(w.fact.session, w.fact.block) for w in run.windows[arm.id]})
     if done >= wanted or run.known.run.rehearsal:
@@ -60,6 +64,25 @@ def _unfinished(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
             code="unfinished",
             subject=arm.id,
             cause=f"Only {done} of the planned {wanted} blocks are complete.",
+            fix="Run the same measure command again to finish them.",
+            effect="lowers the tier",
+        ),
+    )
+
+
+def _against_the_rule(run: RunEvidence, arm: Arm, sessions: int) -> tuple[Finding, ...]:
+    own = {(w.fact.session, w.fact.group) for w in run.windows[arm.id]}
+    stopping = [each for each in stopping_of(run) if (each.session, each.group) in own]
+    ended = sum(each.ended for each in stopping)
+    if ended >= sessions or run.known.run.rehearsal:
+        return ()
+    told = [f"session {each.session + 1}: {each.reason}" for each in stopping if not each.ended]
+    return (
+        Finding(
+            code="unfinished",
+            subject=arm.id,
+            cause=f"The plan's stopping rule ended {ended} of {sessions} session(s)"
+            f"{''.join(f'; {each}' for each in told)}.",
             fix="Run the same measure command again to finish them.",
             effect="lowers the tier",
         ),

@@ -10,7 +10,13 @@ from markupsafe import Markup
 from ecocompute_cube import __version__
 from ecocompute_cube.model.base import printable
 from ecocompute_cube.report.charts import as_svg, energy_bars
-from ecocompute_cube.report.text import comparison_lines, finding_lines, headings, rows
+from ecocompute_cube.report.text import (
+    comparison_lines,
+    experiment_lines,
+    finding_lines,
+    headings,
+    rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +40,7 @@ def as_html(reports: Sequence[Report]) -> str:
             "headings": headings(report),
             "rows": rows(report),
             "comparisons": comparison_lines(report),
+            "experiment": experiment_lines(report),
             "findings": finding_lines(report),
             "svg": _figure(report),
         }

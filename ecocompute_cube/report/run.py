@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ecocompute_cube.analysis.evidence import Evidence, Visit, evidence, judged_windows
 from ecocompute_cube.analysis.gates import Judged, judge, valid
 from ecocompute_cube.analysis.traces import Trace, read_trace
-from ecocompute_cube.model.base import Absent
+from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.claims import Finding
 from ecocompute_cube.model.journal import TraceStored
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, Journal, read_journal
 from ecocompute_cube.model.plan import Arm
+from ecocompute_cube.units import Joule, mj_per_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,3 +92,15 @@ def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     for finding in findings:
         first.setdefault((finding.code, finding.subject), finding)
     return tuple(first.values())
+
+
+def by_block(windows: Iterable[Judged]) -> dict[tuple[int, int], float]:
+    """Energy per token in mJ of each (session, block); windows of one block are summed first."""
+    energy: dict[tuple[int, int], float] = defaultdict(float)
+    tokens: dict[tuple[int, int], int] = defaultdict(int)
+    for window in windows:
+        key = window.fact.session, window.fact.block
+        if present(window.energy):
+            energy[key] += window.energy.energy
+            tokens[key] += window.tokens
+    return {key: mj_per_token(Joule(energy[key]), tokens[key]) for key in energy}

@@ -12,7 +12,7 @@ from ecocompute_cube.report.labels import arm_label, label_of
 
 if TYPE_CHECKING:
     from ecocompute_cube.model.claims import Comparison, Finding, Interval
-    from ecocompute_cube.model.report import ArmReport, Report
+    from ecocompute_cube.model.report import ArmReport, Report, Stopping
 
 _NONE: Final = "–"
 
@@ -116,6 +116,7 @@ def as_text(report: Report) -> str:
     lines = [report.question, report.answer, "", *_table([headings(report), *rows(report)])]
     for line in comparison_lines(report):
         lines += ["", line]
+    lines += ["", *experiment_lines(report)]
     lines += ["", *finding_lines(report)] if report.findings else []
     lines += ["", *_machines(report)]
     return "".join(f"{printable(line)}\n" for line in lines)
@@ -130,6 +131,20 @@ def comparison_lines(report: Report) -> list[str]:
         for other in report.comparisons
         if (other.arm, other.against) not in shown
     ]
+
+
+def experiment_lines(report: Report) -> list[str]:
+    """What ended each session's blocks."""
+    several = len(report.stopping) > 1
+    return [
+        f"{_where(each) if several else ''}{each.blocks} blocks, rule {each.rule}: "
+        f"{'' if each.ended else 'not ended by it, '}{each.reason}"
+        for each in report.stopping
+    ]
+
+
+def _where(each: Stopping) -> str:
+    return f"session {each.session + 1}, group {each.group + 1}: "
 
 
 def _table(cells: list[Row]) -> list[str]:

@@ -81,3 +81,10 @@ def test_a_precise_window_is_as_long_as_asked() -> None:
 def test_groups_are_loaded_one_after_the_other() -> None:
     both, large = of(plan(models=MODELS)), of(plan(models=[MODELS[1]]))
     assert both.first_block_s == large.first_block_s
+
+
+def test_an_adaptive_rule_takes_from_its_least_to_its_most_blocks() -> None:
+    adaptive = of(plan(protocol={"stop": {"rule": "adaptive", "max_blocks": 20}}))
+    least, most = of(plan(protocol={"blocks": 8})), of(plan(protocol={"blocks": 20}))
+    assert (adaptive.least_s, adaptive.total_s) == (least.total_s, most.total_s)
+    assert least.least_s == least.total_s

@@ -29,6 +29,7 @@ from ecocompute_cube.model.journal import (
     SessionOpened,
 )
 from ecocompute_cube.model.plan import Plan
+from ecocompute_cube.model.stop import Stopped
 
 from ..model.facts import run_opened, session_opened
 from ..run.rig import plan
@@ -149,6 +150,58 @@ def test_scores_belong_to_a_session() -> None:
     done = progress(facts)
     assert done.scored == {(1, "b")}
     assert done == Progress((session_opened(1),), frozenset(), frozenset(), done.scored)
+
+
+# The adaptive rule
+
+ADAPTIVE = {"stop": {"rule": "adaptive", "max_blocks": 10}}
+
+
+def done_blocks(asked: Plan, session: int, count: int) -> list[Fact]:
+    facts: list[Fact] = []
+    for _ in range(count):
+        block = left(asked, facts, session)[0]
+        facts += [opened(block), closed(block)]
+    return facts
+
+
+def stopped(session: int = 0, group: int = 0) -> Stopped:
+    nothing = Absent(reason="-")
+    return Stopped(session=session, group=group, blocks=8, reason="maximum", widest_pct=nothing)
+
+
+def test_a_session_goes_on_until_it_was_stopped() -> None:
+    asked = plan(protocol=ADAPTIVE)
+    facts = done_blocks(asked, 0, 8)
+    assert [block.block for block in left(asked, facts)] == [8, 9]
+    assert not finished(asked, progress(facts))
+    facts.append(stopped())
+    assert left(asked, facts) == []
+    assert finished(asked, progress(facts))
+
+
+def test_no_session_goes_beyond_the_most_blocks() -> None:
+    asked = plan(protocol=ADAPTIVE)
+    facts = done_blocks(asked, 0, 10)
+    assert left(asked, facts) == []
+    assert not finished(asked, progress(facts)), "the rule has still to be asked"
+
+
+def test_each_group_is_stopped_by_itself() -> None:
+    asked = plan(models=["random:smollm2-135m", "random:qwen2-0.5b"], protocol=ADAPTIVE)
+    facts: list[Fact] = [stopped(group=1)]
+    assert {block.group for block in left(asked, facts)} == {0}
+    assert not finished(asked, progress(facts))
+
+
+def test_as_many_sessions_are_stopped_as_planned() -> None:
+    asked = plan(protocol={**ADAPTIVE, "sessions": 2})
+    facts: list[Fact] = [*done_blocks(asked, 0, 3), *done_blocks(asked, 1, 8), stopped(1)]
+    assert not finished(asked, progress(facts)), "three blocks that nothing ended are no session"
+    assert len(left(asked, facts, 0)) == 7
+    facts.append(stopped(2))
+    assert finished(asked, progress(facts))
+    assert left(asked, facts, 3) == []
 
 
 # Which session a machine belongs to

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from ecocompute_cube.errors import PlanError
 from ecocompute_cube.model.plan import Contrast, Plan, parse_arm, public_reference, slug
@@ -116,6 +117,32 @@ def test_the_hash_of_a_plan_stays_what_it_was() -> None:
     assert asked.sha256 == "176ae8304f10afb0b91060818869de3de3f47040b7802514dc7db111a14cad6e"
 
 
+def test_a_plan_by_the_adaptive_rule_is_another_plan() -> None:
+    adaptive = plan(protocol={"stop": {"rule": "adaptive"}})
+    assert adaptive.sha256 != plan().sha256
+    assert Plan.model_validate_json(adaptive.model_dump_json()) == adaptive
+    assert plan(protocol={"stop": {"rule": "fixed"}}).sha256 == plan().sha256
+
+
+@pytest.mark.parametrize(
+    ("stop", "told"),
+    [
+        ({"rule": "adaptive", "min_blocks": 7}, "greater than or equal to 8"),
+        ({"rule": "adaptive", "min_blocks": 12, "max_blocks": 11}, "at least min_blocks"),
+        ({"rule": "adaptive", "half_width_pct": 0}, "greater than 0"),
+        ({"rule": "fixed", "max_blocks": 9}, "Extra inputs"),
+    ],
+)
+def test_a_rule_that_cannot_be_kept_is_refused(stop: dict[str, object], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        plan(protocol={"stop": stop})
+
+
+def test_a_number_of_blocks_beside_the_adaptive_rule_is_refused() -> None:
+    with pytest.raises(ValidationError, match="rule 'fixed'"):
+        plan(protocol={"blocks": 9, "stop": {"rule": "adaptive"}})
+
+
 WRITTEN = """
 {
  "format": "ecocompute-plan/1",
@@ -205,6 +232,8 @@ def test_a_rehearsal_is_the_same_arms_made_small() -> None:
     small = asked.rehearsed()
     assert [w.output_tokens for w in small.workloads] == [8, 32]
     assert (small.protocol.blocks, small.protocol.sessions, small.protocol.iterations) == (1, 1, 1)
+    adaptive = plan(protocol={"stop": {"rule": "adaptive"}}).rehearsed()
+    assert adaptive.protocol.most_blocks == 1
     assert [a.precision for a in small.expanded()] == [a.precision for a in asked.expanded()]
 
 

@@ -23,6 +23,8 @@ from ecocompute_cube.model.plan import Plan
 from ecocompute_cube.units import Second
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ecocompute_cube.backends.base import Ledger, Session
     from ecocompute_cube.model.plan import Arm
 
@@ -112,7 +114,9 @@ class Scene:
         failures: dict[str, ArmFailed] | None = None,
         costs: dict[str, tuple[float, float]] | None = None,
         fails_at: set[tuple[str, int]] | None = None,
+        spread: Callable[[], float] = lambda: 1.0,
     ) -> None:
+        self._spread = spread
         self.fails_at = fails_at or set()
         self.windows: Counter[str] = Counter()
         self.models, self.output = folder / "models", folder / "results"
@@ -141,7 +145,7 @@ class Scene:
         )
 
     def _worker(self, rehearse: bool) -> ArmWorker:
-        backend = FaultyBackend(self.board.work, self._costs, self._failures)
+        backend = FaultyBackend(self.board.work, self._costs, self._failures, self._spread)
         backend.scene = self
         board = None if rehearse else self.board
         return ArmWorker(backend, board, self.clock, "scripted", pace=lambda _: Second(0.0))
