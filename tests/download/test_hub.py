@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from io import StringIO
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -36,8 +38,13 @@ from ecocompute_cube.forecast import forecast
 from ecocompute_cube.model.base import Absent
 from ecocompute_cube.model.manifest import Manifest, Weights
 from ecocompute_cube.model.plan import Mode, Plan, Protocol, Workload
+from ecocompute_cube.report.csv import as_csv
+from ecocompute_cube.report.text import as_text
+from ecocompute_cube.report.write import write_energy
 
 from ..cli.rig import ROOT, assert_told, ecocompute, surroundings, until
+from ..run.rig import Scene
+from ..run.rig import plan as plan_of_keys
 from .conftest import safetensors_bytes
 from .hub_server import TOKEN, Hub, Repository, Trouble, git_blob, serving, sha256
 
@@ -916,3 +923,26 @@ def test_a_forecast_knows_the_context_of_each_revision(
     )
     with pytest.raises(PlanError, match=f"hub:{NAME}@{commits[smaller]} takes 10 tokens"):
         forecast(plan, desk.models)
+
+
+def test_reports_tell_two_revisions_apart(desk: Desk, tiny: Repository, tmp_path: Path) -> None:
+    revisions = []
+    for tokenizer in (b"{}", b'{"new": 1}'):
+        tiny.files["tokenizer.json"] = tokenizer
+        revisions.append(f"{NAME}@{tiny.commit}")
+        desk.take(f"hub:{revisions[-1]}")
+    names = sorted(f"{NAME}@{each.partition('@')[2][:12]}" for each in revisions)
+
+    scripted = Scene(tmp_path)
+    assert scripted.models == desk.models
+    workload = {"prompt_tokens": 4, "output_tokens": 8}
+    protocol = {"mode": "precise", "iterations": 1, "blocks": 2}
+    models = [f"hub:{each}" for each in revisions]
+    asked = plan_of_keys(models=models, arms=["FP16"], workloads=[workload], protocol=protocol)
+    run = scripted.measure(asked)
+    report = write_energy(run)
+
+    told = [json.loads(path.read_text()) for path in run.glob("arms/*/energy.json")]
+    assert sorted(each["workload"]["model_name"] for each in told) == names
+    assert sorted(row["model"] for row in csv.DictReader(StringIO(as_csv([report])))) == names
+    assert all(name in as_text(report) for name in names)
