@@ -1,6 +1,7 @@
 """``make bench``: what our own code costs, beside a bare interpreter in the same run.
 
-``python -m benchmarks`` measures start-up; ``--rehearsal`` also times a rehearsal with everything
+``python -m benchmarks`` measures start-up, then how often intervals cover the truth of simulated
+experiments (``benchmarks.coverage``); ``--rehearsal`` also times a rehearsal with everything
 set up, ``--tests`` the test suite. Figures are medians; ratios are what travels between machines.
 """
 
@@ -22,6 +23,9 @@ _STARTS = (
     ("import ecocompute_cube", ["-c", "import ecocompute_cube"], 0.05),
     ("ecocompute --help", ["-m", "ecocompute_cube.cli", "--help"], 0.15),
 )
+
+#: Benchmarks of their own, each printing its figures and ending with 1 when one is out of reach.
+_FIGURES = ("benchmarks.coverage",)
 
 
 def _seconds(command: list[str]) -> float:
@@ -48,6 +52,12 @@ def _start_up() -> bool:
     return within
 
 
+def _printed(module: str) -> bool:
+    sys.stdout.write(f"\n{module}\n")
+    sys.stdout.flush()
+    return subprocess.run([sys.executable, "-m", module], check=False).returncode == 0
+
+
 def _timed(name: str, command: list[str], limit: float) -> bool:
     took = _seconds(command)
     ok = took <= limit
@@ -62,6 +72,8 @@ def main() -> int:
     parser.add_argument("--tests", action="store_true")
     options = parser.parse_args()
     within = _start_up()
+    for module in _FIGURES:
+        within &= _printed(module)
     if options.rehearsal:
         with tempfile.TemporaryDirectory() as folder:
             results, pages = Path(folder) / "results", Path(folder) / "report"
