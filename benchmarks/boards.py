@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from ecocompute_cube.analysis.gates import Judged, counter_young, judge
 from ecocompute_cube.analysis.reading import Seen, judged
 from ecocompute_cube.analysis.traces import Trace
+from ecocompute_cube.device.base import POLLED
 from ecocompute_cube.device.scripted import Behaviour, ScriptedBoard, ScriptedClock
 from ecocompute_cube.engine.window import Window, measure, measure_tick
 from ecocompute_cube.model.base import Absent, present
@@ -183,7 +184,7 @@ def _judged(window: Window, tick: Tick, trace: Trace, behaviour: Behaviour) -> J
         before=Absent(reason="scripted"),
         after=Absent(reason="scripted"),
     )
-    seen = Seen(tick, behaviour.limit_w, trace, PowerKind.INSTANT, None, Workload())
+    seen = Seen(tick, behaviour.limit_w, trace, PowerKind.INSTANT, POLLED, None, Workload())
     return judged(fact, seen)
 
 

@@ -143,6 +143,7 @@ def _judged(known: Evidence, arm: Arm, window: WindowMeasured, trace: Trace | Ab
         limit_w=board.power_limit_w if present(board) else board,
         trace=trace,
         source=stored.source if isinstance(stored, TraceStored) else PowerKind.NONE,
+        clock=stored.clock if isinstance(stored, TraceStored) else Absent(reason="no trace"),
         warmed=known.warmed.get(visit_of(window)),
         workload=arm.workload,
     )

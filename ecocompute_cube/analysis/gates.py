@@ -163,7 +163,7 @@ def sources_differ(window: Judged) -> Finding | None:
     difference = window.difference_pct
     if difference is None or not _apart(window):
         return None
-    wrong = abs(difference) > max(_DISAGREE_PCT, window.integral_pct)
+    wrong = _disagree(window)
     return _finding(
         window,
         "sources_disagree" if wrong else "sources_differ",
@@ -172,6 +172,13 @@ def sources_differ(window: Judged) -> Finding | None:
         f"be off by {window.integral_pct:.1f} %.",
         "Both are published; look at the trace for gaps or a neighbour.",
     )
+
+
+def _disagree(window: Judged) -> bool:
+    """Whether they are so far apart that one of them is wrong."""
+    difference = window.difference_pct
+    beyond = max(_DISAGREE_PCT, window.integral_pct)
+    return difference is not None and abs(difference) > beyond and _apart(window)
 
 
 def _apart(window: Judged) -> bool:
@@ -193,7 +200,7 @@ def counter_young(window: Judged) -> Finding | None:
     if window.source is not PowerKind.COUNTER or not present(bracket) or most is None:
         return None
     counted_j = joules(bracket.closing.energy_mj)
-    if _why_none(window) or counted_j > most:
+    if _why_none(window) or counted_j > most or _disagree(window):
         return None
     return _finding(
         window,

@@ -14,12 +14,18 @@ from ecocompute_cube.units import Joule, Watt, seconds
 if TYPE_CHECKING:
     from ecocompute_cube.analysis.traces import Bound, Trace
     from ecocompute_cube.model.base import MaybeFloat
-    from ecocompute_cube.model.journal import Span, Tick, Warmed, WindowMeasured
+    from ecocompute_cube.model.journal import ClockAlignment, Span, Tick, Warmed, WindowMeasured
     from ecocompute_cube.model.plan import Workload
 
 #: Seconds by which the edges of a trace's integral may be off, by what was sampled: a reading
 #: stands for the last 0.1 s (field 186) or the last second (185, power usage); nvml.h, our probe.
-_EDGE_S: Final = {PowerKind.INSTANT: 0.1, PowerKind.AVERAGE: 1.0, PowerKind.USAGE: 1.0}
+#: What the driver's own samples stand for is not documented: taken as for field 186.
+_EDGE_S: Final = {
+    PowerKind.SAMPLES: 0.1,
+    PowerKind.INSTANT: 0.1,
+    PowerKind.AVERAGE: 1.0,
+    PowerKind.USAGE: 1.0,
+}
 _MEANS: Final = (PowerKind.AVERAGE, PowerKind.USAGE)  # power may have passed what these read
 
 
@@ -30,6 +36,7 @@ class Seen(NamedTuple):
     limit_w: MaybeFloat
     trace: Trace | Absent
     source: PowerKind  #: of the trace
+    clock: ClockAlignment | Absent  #: of the trace
     warmed: Warmed | None
     workload: Workload
 
@@ -70,6 +77,9 @@ def _integral(work: Span, seen: Seen) -> _Integral:
     bound = integral_bound(seen.trace, work, edge_s)
     if seen.source in _MEANS:
         bound = bound.wider(edge_s * max(_peaks(seen)))
+    if present(seen.clock):  # a trace that lies early or late by so much
+        off_s = seconds(seen.clock.uncertainty_ns + seen.clock.drift_ns)
+        bound = bound.wider(off_s * max(_peaks(seen)))
     return _Integral(energy, bound)
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from ecocompute_cube.model.base import Absent
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ecocompute_cube.model.base import Absent, MaybeFloat
+    from ecocompute_cube.model.base import MaybeFloat
     from ecocompute_cube.model.capabilities import Capabilities
-    from ecocompute_cube.model.journal import Board, PowerKind, Telemetry
+    from ecocompute_cube.model.journal import Board, ClockAlignment, PowerKind, Telemetry
+
+#: Why a polled record has no alignment: its times are CLOCK_MONOTONIC's from the start.
+POLLED: Final = Absent(reason="polled by the clock of the windows")
 
 
 class Clock(Protocol):
@@ -64,6 +69,7 @@ class RawTrace(NamedTuple):
     source: PowerKind
     samples: int
     failed: int
+    clock: ClockAlignment | Absent = POLLED
 
 
 class Tracer(Protocol):

@@ -131,9 +131,8 @@ class Nvml:
         # The call can succeed while the field inside it failed, with value 0.
         if answer.nvmlReturn != 0:  # nvml.h NVML_SUCCESS
             return Absent(reason=f"NVML: field {field}: return code {answer.nvmlReturn}")
-        if not 0 <= answer.valueType < len(_FIELD_TYPES):
-            return Absent(reason=f"NVML: field {field}: unknown value type {answer.valueType}")
-        return float(getattr(answer.value, _FIELD_TYPES[answer.valueType]))
+        value = field_value(answer.valueType, answer.value)
+        return value if present(value) else Absent(reason=f"NVML: field {field}: {value.reason}")
 
     def field_w(self, board: object, field: int, scope: int = SCOPE_GPU) -> MaybeFloat:
         """A field value in milliwatts, as watts."""
@@ -161,6 +160,13 @@ class Nvml:
             lambda n: {p.pid for p in n.nvmlDeviceGetComputeRunningProcesses(board(n))},
             lambda n: {p.pid for p in n.nvmlDeviceGetComputeRunningProcesses_v2(board(n))},
         )
+
+
+def field_value(kind: int, union: object) -> MaybeFloat:
+    """What a value union holds, by its nvmlValueType."""
+    if not 0 <= kind < len(_FIELD_TYPES):
+        return Absent(reason=f"unknown value type {kind}")
+    return float(getattr(union, _FIELD_TYPES[kind]))
 
 
 def in_watts(milliwatts: float) -> MaybeFloat:

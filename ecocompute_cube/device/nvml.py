@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ecocompute_cube.device.base import Clock, SystemClock
 from ecocompute_cube.device.binding import (
@@ -13,9 +13,12 @@ from ecocompute_cube.device.binding import (
     FIELD_INSTANT,
     REHEARSE,
     Nvml,
+    field_value,
+    in_watts,
     nvidias_binding,
 )
 from ecocompute_cube.device.capabilities import capabilities_of, event_reasons, virtualization
+from ecocompute_cube.device.drain import Sample
 from ecocompute_cube.device.faults import start_fault
 from ecocompute_cube.device.isolation import in_host_namespace
 from ecocompute_cube.device.lock import Claim, claim
@@ -212,6 +215,16 @@ class NvmlBoard:
             return self._nvml.watts(lambda n: n.nvmlDeviceGetPowerUsage(self._handle))
         return Absent(reason="this board reports no power")
 
+    def power_samples(self, since_us: int) -> list[Sample] | Absent:
+        """The driver's own samples of total power after a moment of the wall clock."""
+        answer = self._nvml.ask(lambda n: _samples(n, self._handle, since_us))
+        if isinstance(answer, Absent):
+            return answer
+        kind, samples = answer
+        read = ((each.timeStamp, field_value(kind, each.sampleValue)) for each in samples)
+        watts = ((at, in_watts(value)) for at, value in read if present(value))
+        return [Sample(int(at), power) for at, power in watts if present(power)]
+
     def capabilities(self) -> Capabilities:
         """Everything that NVML offers on this board, asked now."""
         return capabilities_of(self._nvml, self._handle, self._hidden)
@@ -285,6 +298,15 @@ class NvmlBoard:
     def close(self) -> None:
         """Let go of NVML."""
         self._nvml.end()
+
+
+def _samples(n: Any, board: object, since_us: int) -> tuple[int, list[Any]]:  # noqa: ANN401 (the binding and its structures)
+    """Value type and samples; none where none is new."""
+    try:
+        kind, samples = n.nvmlDeviceGetSamples(board, n.NVML_TOTAL_POWER_SAMPLES, since_us)
+    except n.NVMLError_NotFound:
+        return 0, []
+    return int(kind), samples
 
 
 def _who_is_hidden(root: Path) -> str | None:

@@ -51,6 +51,7 @@ def store_trace(
         source=raw.source,
         samples=raw.samples,
         failed_samples=raw.failed,
+        clock=raw.clock,
         achieved_hz=_rate(times),
         longest_gap_s=max(seconds(b - a) for a, b in pairwise(times)),
         phases=phases,
@@ -75,7 +76,10 @@ def _why(error: OSError | ValueError) -> str:
 
 
 def _times(data: bytes) -> list[int]:
-    return [int(line.split(b",", 1)[0]) for line in data.splitlines()[1:]]
+    """Of the samples of power; of all lines on a board that gives none."""
+    cells = [line.split(b",", 2) for line in data.splitlines()[1:]]
+    powered = [int(each[0]) for each in cells if each[1:2] != [b""]]
+    return powered or [int(each[0]) for each in cells]
 
 
 def _rate(times: list[int]) -> MaybeFloat:

@@ -64,6 +64,7 @@ class PowerKind(enum.StrEnum):
     """Where a power or energy reading comes from, best first."""
 
     COUNTER = "energy-counter"  # nvmlDeviceGetTotalEnergyConsumption, mJ since driver load
+    SAMPLES = "power-samples"  # nvmlDeviceGetSamples, total power: the driver's own record
     INSTANT = "power-instant"  # NVML field 186, scope GPU
     AVERAGE = "power-average"  # NVML field 185, scope GPU: mean of about one second
     USAGE = "power-usage"  # nvmlDeviceGetPowerUsage: instant or average, by board
@@ -320,6 +321,14 @@ class QualitySkipped(Record):
     reason: str
 
 
+class ClockAlignment(Record):
+    """How the wall clock of the driver's samples was laid on CLOCK_MONOTONIC."""
+
+    offset_ns: int  #: CLOCK_MONOTONIC minus the wall clock, when the record began
+    uncertainty_ns: Ns  #: half of the widest bracket in which both clocks were read
+    drift_ns: Ns  #: by how much the distance of the clocks moved during the record
+
+
 class TraceStored(Record):
     """The side sampler's record of one visit, in a file beside the journal."""
 
@@ -335,6 +344,8 @@ class TraceStored(Record):
     failed_samples: Count
     achieved_hz: MaybeFloat
     longest_gap_s: MaybeFloat
+    #: of a record whose samples are on the wall clock; polled ones are on ours
+    clock: ClockAlignment | Absent = EARLY
     phases: dict[str, Ns]  #: load_start, model_ready, warmup_end, measure_start, …
 
 

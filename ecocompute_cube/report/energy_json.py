@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _METHODS: Final = {
     PowerKind.COUNTER: "NVML on-board energy integral "
     "(nvmlDeviceGetTotalEnergyConsumption, differences of the hardware counter)",
+    PowerKind.SAMPLES: "NVML power, the driver's own samples, integrated over the window",
     PowerKind.INSTANT: "NVML power, field 186 (instant), integrated over the window",
     PowerKind.AVERAGE: "NVML power, field 185 (one-second average), integrated over the window",
     PowerKind.USAGE: "NVML power (nvmlDeviceGetPowerUsage), integrated over the window",

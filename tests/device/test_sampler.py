@@ -9,15 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import pytest
 
-from ecocompute_cube.device.base import RawTrace
+from ecocompute_cube.device.base import POLLED, RawTrace
 from ecocompute_cube.device.sampler import ProcessTracer
 from ecocompute_cube.model.base import Absent
-from ecocompute_cube.model.journal import TRACE_COLUMNS, PowerKind
+from ecocompute_cube.model.journal import TRACE_COLUMNS, ClockAlignment, PowerKind
 
 from .conftest import ONE, ROOT, Stub
 
@@ -197,6 +198,101 @@ def test_a_sampler_that_cannot_write_dies_with_one_sentence(stub: Stub) -> None:
     assert complaint == "Could not write the trace (No such file or directory).\n"
 
 
+# The driver's own samples
+
+
+def powered(written: list[Row]) -> list[Row]:
+    return [row for row in written if row.power]
+
+
+def test_the_drivers_samples_are_taken_where_they_come_and_never_beside_polled_ones(
+    start: Start,
+) -> None:
+    sampler = start(samples="live 20")
+    sampler.samples(60)
+    asked = time.monotonic_ns()
+    kind, samples, failed, *aligned = sampler.end()[0].split()
+    written = rows(sampler.file)
+    assert (kind, failed) == ("power-samples", "0")
+    assert {row.power for row in powered(written)} == {"160"}  # field 186 would say 150
+    assert len(powered(written)) == int(samples)
+    assert len(aligned) == 3
+    times = [row.t_ns for row in written]
+    assert times == sorted(times)
+    assert times[-1] >= asked  # and so covers all that came before
+
+
+def test_no_sample_of_the_driver_is_lost_or_taken_twice(start: Start) -> None:
+    sampler = start(samples="live 20")
+    sampler.samples(80)
+    sampler.end()
+    times = [row.t_ns for row in powered(rows(sampler.file))]
+    steps = [later - earlier for earlier, later in pairwise(times)]
+    assert all(abs(step - 20_000_000) < 2_000_000 for step in steps)  # but for the clocks' drift
+
+
+def test_samples_are_laid_on_the_clock_of_the_windows(start: Start) -> None:
+    begun = time.monotonic_ns()
+    sampler = start(samples="live 20")
+    sampler.samples(20)
+    _, _, _, offset, uncertainty, drift = sampler.end()[0].split()
+    now = time.monotonic_ns()
+    assert abs(int(offset) - (now - time.time_ns())) < 1_000_000_000
+    assert 0 <= int(uncertainty) < 1_000_000_000
+    assert int(drift) >= 0
+    assert all(begun <= row.t_ns <= now for row in powered(rows(sampler.file)))
+
+
+def test_slow_readings_stand_between_the_drivers_samples_without_a_power(start: Start) -> None:
+    sampler = start(samples="live 20", temperature="52")
+    sampler.samples(80)
+    sampler.end()
+    slow = [row for row in rows(sampler.file) if row.temperature]
+    assert slow and {row.power for row in slow} == {""}
+    assert slow[0][2:] == ("52", "1980", "3201", "-")
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ({}, "samples of 1970"),
+        ({"samples": "live 100"}, "coarser than polling"),
+        ({"rc": "nvmlDeviceGetSamples=3"}, "not supported"),
+        ({"samples": "live 20", "samples_end": "/"}, "samples that stand still"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_samples_that_cannot_be_used_leave_polling(
+    start: Start, script: dict[str, str], why: str
+) -> None:
+    sampler = start(**script)
+    written = sampler.samples(3)
+    assert sampler.end()[0].startswith("power-instant "), why
+    assert {row.power for row in written} == {"150"}
+
+
+def test_samples_that_stop_coming_end_the_record_and_polling_does_not_take_over(
+    stub: Stub, start: Start
+) -> None:
+    end = stub.work / "end"
+    sampler = start(samples="live 20", samples_end=str(end))
+    sampler.samples(20)
+    end.touch()
+    answer, _ = sampler.end()
+    assert answer.startswith("power-samples ")
+    assert {row.power for row in powered(rows(sampler.file))} == {"160"}
+
+
+def test_a_tracer_hands_back_how_the_clocks_were_aligned(stub: Stub, tmp_path: Path) -> None:
+    tracer = ProcessTracer(ONE, stub.environment(samples="live 20"))
+    tracer.start(tmp_path / "visit.csv")
+    until(lambda: len(rows(tmp_path / "visit.csv")) >= 5)
+    trace = tracer.stop()
+    assert isinstance(trace, RawTrace)
+    assert trace.source is PowerKind.SAMPLES
+    assert isinstance(trace.clock, ClockAlignment)
+
+
 ORPHAN = """
 import sys
 from pathlib import Path
@@ -255,7 +351,7 @@ def test_a_tracer_hands_back_its_file_and_counts(tracer: ProcessTracer, tmp_path
         until(lambda: len(rows(file)) >= 2)
         trace = tracer.stop()
         assert isinstance(trace, RawTrace)
-        assert trace == (file, PowerKind.INSTANT, len(rows(file)), 0)
+        assert trace == (file, PowerKind.INSTANT, len(rows(file)), 0, POLLED)
 
 
 def test_stop_without_start_is_a_reason(tracer: ProcessTracer) -> None:

@@ -9,7 +9,9 @@
  *                       unset: 100 W by the monotonic clock, shown every 100 ms
  *   STUB_FIELD_186/185/82   "code:type:value": nvmlReturn, valueType and value of that field
  *   STUB_MODULE_186/185     the same at scope MODULE
- *   STUB_SAMPLES        microseconds of the driver's power samples, separated by commas
+ *   STUB_SAMPLES        microseconds of the driver's power samples, separated by commas;
+ *                       "live N": one every N ms of the wall clock, the last 119 that are 20 ms old
+ *   STUB_SAMPLES_END    a path: while such a file exists no more live samples come
  *   STUB_GRAPHICS, STUB_MPS     processes that draw, and clients of MPS, separated by commas
  *   STUB_POWER          milliwatts of nvmlDeviceGetPowerUsage
  *   STUB_NAME, STUB_NAME_1 ...          a board's name, any bytes
@@ -315,6 +317,30 @@ int nvmlDeviceGetGraphicsRunningProcesses_v2(Board *board, unsigned int *size, P
     return processes(__func__, "STUB_GRAPHICS", board, size, found);
 }
 
+static int live(unsigned long long since, unsigned int *type, unsigned int *size, Sample *found) {
+    static unsigned long long ended;
+    struct timespec now;
+    unsigned long long step = strtoull(text("STUB_SAMPLES", "") + 5, NULL, 10) * 1000;
+    const char *end = getenv("STUB_SAMPLES_END");
+    unsigned int known = 0;
+    clock_gettime(CLOCK_REALTIME, &now);
+    unsigned long long newest = (unsigned long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    newest = (newest - 20000) / step * step;
+    if (end && access(end, F_OK) == 0) newest = ended = ended ? ended : newest;
+    for (int age = 118; age >= 0; age--) {
+        unsigned long long time = newest - (unsigned long long)age * step;
+        if (time <= since) continue;
+        if (found && known < *size) {
+            found[known].timeStamp = time;
+            found[known].value.ullVal = 160000;
+        }
+        known++;
+    }
+    *type = 1;
+    *size = found && known > *size ? *size : known;
+    return known ? SUCCESS : NOT_FOUND;
+}
+
 int nvmlDeviceGetSamples(Board *board, unsigned int kind, unsigned long long since,
                          unsigned int *type, unsigned int *size, Sample *found) {
     char copy[1024];
@@ -322,6 +348,7 @@ int nvmlDeviceGetSamples(Board *board, unsigned int kind, unsigned long long sin
     unsigned int known = 0;
     ANSWER_OR_FAIL(board);
     if (kind != 0) return INVALID;
+    if (!strncmp(text("STUB_SAMPLES", ""), "live ", 5)) return live(since, type, size, found);
     snprintf(copy, sizeof copy, "%s", text("STUB_SAMPLES", "1000000,1020000,1040000,1066000"));
     for (char *at = strtok_r(copy, ",", &rest); at; at = strtok_r(NULL, ",", &rest)) {
         unsigned long long time = strtoull(at, NULL, 10);
