@@ -22,6 +22,14 @@ class Interval(Record):
     unit: Unit  #: what the replicates are
 
 
+class Effect(Record):
+    """By how much something moves the energy, tested against not at all."""
+
+    change_pct: float  #: from the first to the last
+    interval_pct: Interval
+    p: float = Field(ge=0, le=1)  #: of a change at least so large, were there none
+
+
 class Verdict(enum.StrEnum):
     """What an interval says about a threshold ±τ that was stored before the run."""
 

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from ecocompute_cube.model.base import Absent, Count, MaybeFloat, Record, Sha256, UtcTime
-from ecocompute_cube.model.claims import Comparison, Finding, Interval
+from ecocompute_cube.model.claims import Comparison, Effect, Finding, Interval
 from ecocompute_cube.model.journal import Board, Host, PowerKind, Tick
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Plan, Precision, Runtime, Workload
@@ -80,6 +80,15 @@ class Stopping(Record):
     reason: str  #: one sentence
 
 
+class Trends(Record):
+    """Whether energy depends on when an arm was measured, within one session and group."""
+
+    session: Count
+    group: Count
+    position: Effect | Absent  #: from the first place of a block to the last
+    drift: Effect | Absent  #: from the first block to the last
+
+
 class Evidence(Record):
     """What the claim rests on."""
 
@@ -105,6 +114,7 @@ class Report(Record):
     arms: tuple[ArmReport, ...]
     comparisons: tuple[Comparison, ...]
     stopping: tuple[Stopping, ...]
+    trends: tuple[Trends, ...]
     sessions: tuple[SessionReport, ...]
     findings: tuple[Finding, ...]
     evidence: Evidence

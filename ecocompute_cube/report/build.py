@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ecocompute_cube.analysis.compare import compare
 from ecocompute_cube.analysis.gates import Judged
 from ecocompute_cube.analysis.ratios import log_interval, replicates
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
@@ -24,9 +23,11 @@ from ecocompute_cube.model.report import (
     Evidence as EvidenceReport,
 )
 from ecocompute_cube.report.answer import answer, question
+from ecocompute_cube.report.comparisons import comparisons_of, trouble_of
 from ecocompute_cube.report.findings import arm_findings, findings_of
 from ecocompute_cube.report.run import RunEvidence, by_block
 from ecocompute_cube.report.stopping import stopping_of
+from ecocompute_cube.report.trends import trends_of
 from ecocompute_cube.units import Joule, mj_per_token
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def build_report(run: RunEvidence) -> Report:
         arms=arms,
         comparisons=comparisons,
         stopping=stopping_of(run),
+        trends=trends_of(run),
         sessions=_sessions(run),
         findings=findings_of(run),
         evidence=EvidenceReport(
@@ -61,29 +63,6 @@ def build_report(run: RunEvidence) -> Report:
             visits=known.visits,
         ),
     )
-
-
-def comparisons_of(run: RunEvidence) -> tuple[Comparison, ...]:
-    """Every contrast of the plan."""
-    plan = run.known.run.plan
-    mj = {arm.id: by_block(run.counted(arm.id)) for arm in run.known.arms()}
-    troubles = {arm.id: trouble for arm in run.known.arms() if (trouble := _trouble(run, arm.id))}
-    return tuple(
-        compare(contrast, plan.protocol, mj, troubles) for contrast in plan.expanded_contrasts()
-    )
-
-
-def _trouble(run: RunEvidence, arm: str) -> str | None:
-    if run.counted(arm):
-        return None
-    if run.known.run.rehearsal:
-        return "a rehearsal measures no energy"
-    if refused := run.known.refused.get(arm):
-        return f"{arm} was refused: {refused[0].cause}"
-    forbidding = [f for f in run.findings[arm] if f.effect == "invalid"]
-    if forbidding:
-        return f"{arm}: {forbidding[0].cause}"
-    return f"{arm} has no window in a complete block"
 
 
 def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...]) -> ArmReport:
@@ -107,7 +86,7 @@ def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...])
         output_tokens=tokens,
         tokens_per_s=tokens / took
         if tokens > 0 and took > 0
-        else Absent(reason=_trouble(run, arm.id) or "nothing was decoded"),
+        else Absent(reason=trouble_of(run, arm.id) or "nothing was decoded"),
         energy=_energy(run, arm, windows),
         vs_baseline=vs_baseline(run, arm, comparisons),
         perplexity=perplexity(run, arm),
@@ -118,7 +97,7 @@ def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...])
 def _energy(run: RunEvidence, arm: Arm, windows: tuple[Judged, ...]) -> Energy | Absent:
     measured = [(w, w.energy) for w in windows if present(w.energy)]
     if not measured:
-        return Absent(reason=_trouble(run, arm.id) or "no valid window")
+        return Absent(reason=trouble_of(run, arm.id) or "no valid window")
     tokens = sum(window.tokens for window, _ in measured)
     total = Joule(sum(energy.energy for _, energy in measured))
     values, unit = replicates(by_block(windows))

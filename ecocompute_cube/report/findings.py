@@ -14,6 +14,7 @@ from ecocompute_cube.model.stop import AdaptiveStop
 from ecocompute_cube.report.boards import board_findings
 from ecocompute_cube.report.run import RunEvidence, distinct
 from ecocompute_cube.report.stopping import stopping_of
+from ecocompute_cube.report.trends import trend_findings
 
 if TYPE_CHECKING:
     pass
@@ -123,7 +124,7 @@ def _run_findings(run: RunEvidence) -> tuple[Finding, ...]:
                 effect="invalid",
             ),
         )
-    return (*_host_uneven(run), *_sessions_differ(run))
+    return (*_host_uneven(run), *_sessions_differ(run), *trend_findings(run))
 
 
 def _sessions_differ(run: RunEvidence) -> tuple[Finding, ...]:

@@ -9,10 +9,11 @@ from ecocompute_cube.model.base import Absent, MaybeFloat, present, printable
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import BASELINE
 from ecocompute_cube.report.labels import arm_label, label_of
+from ecocompute_cube.report.trends import described
 
 if TYPE_CHECKING:
-    from ecocompute_cube.model.claims import Comparison, Finding, Interval
-    from ecocompute_cube.model.report import ArmReport, Report, Stopping
+    from ecocompute_cube.model.claims import Comparison, Effect, Finding, Interval
+    from ecocompute_cube.model.report import ArmReport, Report, Stopping, Trends
 
 _NONE: Final = "–"
 
@@ -134,16 +135,26 @@ def comparison_lines(report: Report) -> list[str]:
 
 
 def experiment_lines(report: Report) -> list[str]:
-    """What ended each session's blocks."""
+    """What ended each session's blocks, and whether energy moved with place or time."""
     several = len(report.stopping) > 1
-    return [
+    stopping = [
         f"{_where(each) if several else ''}{each.blocks} blocks, rule {each.rule}: "
         f"{'' if each.ended else 'not ended by it, '}{each.reason}"
         for each in report.stopping
     ]
+    trends = [
+        f"{_where(each) if several else ''}place within the block, first to last: "
+        f"{_effect(each.position)}; drift over the blocks: {_effect(each.drift)}"
+        for each in report.trends
+    ]
+    return [*stopping, *trends]
 
 
-def _where(each: Stopping) -> str:
+def _effect(effect: Effect | Absent) -> str:
+    return described(effect) if present(effect) else effect.reason
+
+
+def _where(each: Stopping | Trends) -> str:
     return f"session {each.session + 1}, group {each.group + 1}: "
 
 
