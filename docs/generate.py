@@ -31,6 +31,7 @@ from pydantic.fields import FieldInfo
 from ecocompute_cube import cli, errors
 from ecocompute_cube.analysis.protocol import CLAUSES
 from ecocompute_cube.model.base import Absent, Sha256, UtcTime
+from ecocompute_cube.model.doctor import Diagnosis
 from ecocompute_cube.model.energy import EnergyReport
 from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.journal import Line
@@ -57,6 +58,7 @@ DOCUMENTS: Final[dict[str, Model]] = {
     "energy": EnergyReport,
     "report": ReportFile,
     "validation": Validation,
+    "doctor": Diagnosis,
 }
 
 #: How our helps state a default; the table has a column for it.

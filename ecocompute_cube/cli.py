@@ -17,13 +17,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ecocompute_cube import __version__
-from ecocompute_cube.errors import EcoError, MeasurementInvalid, UsageError, output_error
+from ecocompute_cube.errors import (
+    EcoError,
+    MeasurementInvalid,
+    NoDevice,
+    UsageError,
+    output_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
 
+    from ecocompute_cube.doctor import Needs
     from ecocompute_cube.measure import Equipment
+    from ecocompute_cube.model.base import Absent
     from ecocompute_cube.model.report import Report
 
 _PLAN: Final = Path("workspace/config/protocol.yaml")
@@ -320,6 +328,16 @@ def _add_plan(commands: Commands) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
+def _add_doctor(commands: Commands) -> None:
+    parser = _add(
+        commands, "doctor", "can this machine measure, how well, and what is in the way", _doctor
+    )
+    _plan_file(parser)
+    _folder(parser, "--models_dir", _MODELS, "models, for what is still to be downloaded")
+    _folder(parser, "--output_dir", _RESULTS, "where runs would go, for the room on its disk")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
 def _add_validate(commands: Commands) -> None:
     parser = _add(
         commands, "validate", "check energy.json files, ours or published, without a GPU", _validate
@@ -341,6 +359,7 @@ _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "measure": _add_measure,
     "report": _add_report,
     "plan": _add_plan,
+    "doctor": _add_doctor,
     "validate": _add_validate,
 }
 
@@ -407,12 +426,20 @@ def _run(options: argparse.Namespace) -> int:
     if not options.rehearse and not driver_present():
         _say("No NVIDIA driver on this machine: this is a rehearsal, no energy will be measured.")
         options.rehearse = True
+    if not options.rehearse and options.equipment is None:
+        _require_board()  # before hours of downloading
     options.results_dir = options.output_dir
     _download(options)
     report = _measured(options)
     _report(options)
     _refuse_empty(report)
     return 0
+
+
+def _require_board() -> None:
+    from ecocompute_cube.device.nvml import require_board
+
+    require_board()
 
 
 def _plan(options: argparse.Namespace) -> int:
@@ -422,6 +449,33 @@ def _plan(options: argparse.Namespace) -> int:
     told = forecast(read_plan(options.file), options.models_dir)
     _print(json.dumps(told.as_json(), indent=1) + "\n" if options.json else told.text())
     return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from ecocompute_cube.doctor import Machine, as_text, examine
+
+    found = examine(Machine(), _needs(options), options.output_dir)
+    _print(found.model_dump_json(indent=1) + "\n" if options.json else as_text(found))
+    return 0 if found.can_measure else NoDevice.exit_status
+
+
+def _needs(options: argparse.Namespace) -> Needs | Absent:
+    """What the plan asks for; nobody needs a plan to have the machine looked at."""
+    from ecocompute_cube.doctor import Needs
+    from ecocompute_cube.forecast import forecast, to_download
+    from ecocompute_cube.model.base import Absent
+    from ecocompute_cube.model.plan_file import read_plan
+
+    if options.parameters_file == _PLAN and not _PLAN.exists():
+        return Absent(reason="no plan was named")
+    plan = read_plan(options.parameters_file)
+    try:
+        told = forecast(plan, options.models_dir)
+    except EcoError as error:
+        return Absent(reason=error.cause)
+    models = told.models_bytes if to_download(plan, options.models_dir) else 0
+    largest = max(told.prediction.memory_bytes.values())
+    return Needs(plan.name, told.prediction.disk_bytes + models, largest)
 
 
 def _validate(options: argparse.Namespace) -> int:

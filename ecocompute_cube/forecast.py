@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.download import model_folder, read_manifest
 from ecocompute_cube.download.checkpoint import describe
-from ecocompute_cube.download.folder import download_command
+from ecocompute_cube.download.folder import MANIFEST, download_command
 from ecocompute_cube.download.local import check_local
 from ecocompute_cube.engine.predict import Prediction, Size, check_context, predict, size_of
 from ecocompute_cube.engine.schedule import Block, block_order, groups
@@ -115,6 +115,12 @@ def forecast(plan: Plan, models_dir: Path) -> Forecast:
     )
     prediction = predict(plan, {reference: model.size for reference, model in known.items()})
     return Forecast(plan, blocks, prediction, sum(model.disk_bytes for model in known.values()))
+
+
+def to_download(plan: Plan, models_dir: Path) -> bool:
+    """Whether any of the plan's models is not there yet."""
+    folders = (model_folder(public_reference(model), models_dir) for model in plan.models)
+    return not all((folder / MANIFEST).is_file() for folder in folders)
 
 
 def _known(model: str, models_dir: Path) -> _Known:

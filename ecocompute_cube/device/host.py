@@ -70,16 +70,25 @@ def _cpu(root: Path) -> MaybeStr:
     return Absent(reason="/proc/cpuinfo names no model")
 
 
+def available_mib(root: Path) -> MaybeInt:
+    """Memory that programs could have now, by the system's estimate."""
+    return _meminfo(root, "MemAvailable", "an estimate of what is available")
+
+
 def _memory(root: Path) -> MaybeInt:
+    return _meminfo(root, "MemTotal", "total")
+
+
+def _meminfo(root: Path, name: str, what: str) -> MaybeInt:
     text = _read(root / "proc/meminfo")
     if isinstance(text, Absent):
         return text
     for line in text.splitlines():
         key, _, value = line.partition(":")
         number = value.split()[:1]
-        if key == "MemTotal" and number and number[0].isdecimal():
+        if key == name and number and number[0].isdecimal():
             return int(number[0]) // 1024
-    return Absent(reason="/proc/meminfo has no total")
+    return Absent(reason=f"/proc/meminfo has no {what}")
 
 
 def _wsl2(root: Path) -> bool | Absent:

@@ -64,11 +64,17 @@ def choose_board(environment: Mapping[str, str] = os.environ, root: Path = Path(
         return _first_free(library, _candidates(library, environment), root)
 
 
+def require_board(environment: Mapping[str, str] = os.environ, root: Path = Path("/")) -> None:
+    """See that there is a board to be had, and hold none. Raises as choose_board does."""
+    choose_board(environment, root).claim.close()
+
+
 class Surveyed(NamedTuple):
     """A board that this process may see, and why a run would not get it now."""
 
     board: Candidate
     refusal: NoDevice | None
+    trouble: str | None  #: why it could not be locked
 
 
 def survey_boards(
@@ -85,10 +91,12 @@ def survey_boards(
 
 def _surveyed(library: Nvml, board: Candidate, root: Path, several: bool) -> Surveyed:
     try:
-        _taken(library, board, root, several).close()
+        held = _taken(library, board, root, several)
     except NoDevice as refused:
-        return Surveyed(board, refused)
-    return Surveyed(board, None)
+        return Surveyed(board, refused, None)
+    trouble = held.trouble
+    held.close()
+    return Surveyed(board, None, trouble)
 
 
 def _candidates(library: Nvml, environment: Mapping[str, str]) -> tuple[Candidate, ...]:

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ecocompute_cube.model.doctor import Diagnosis
 from ecocompute_cube.model.energy import EnergyReport
 from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.journal import Line
@@ -29,6 +30,7 @@ Json: TypeAlias = Any
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 DOCUMENTS: Final[dict[str, type[BaseModel]]] = {
+    "doctor": Diagnosis,
     "energy": EnergyReport,
     "journal-line": Line,
     "manifest": Manifest,

@@ -1,6 +1,7 @@
 """Asks a board in a process of its own and prints the answers as JSON: ``probe.py STEP…``.
 
 A step is a word, or a word and its argument: ``choose`` (and hold what is chosen until the end),
+``require`` (a board, and hold none),
 ``board``, ``capabilities``, ``power``, ``energy``, ``telemetry``, ``telemetry=7,8``,
 ``touch=FILE`` (makes the file that the stub's board vanishes at). The machine's folders lie
 below ``STUB_ROOT``.
@@ -13,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-from ecocompute_cube.device.nvml import Chosen, NvmlBoard, choose_board
+from ecocompute_cube.device.nvml import Chosen, NvmlBoard, choose_board, require_board
 from ecocompute_cube.errors import EcoError
 from ecocompute_cube.model.base import Absent, Record
 
@@ -42,6 +43,9 @@ class Asked:
         if word == "choose":
             chosen = self.choose()
             return {"uuid": chosen.uuid, "remark": chosen.remark}
+        if word == "require":
+            require_board(os.environ, self._root)
+            return None
         if word == "touch":
             return Path(argument).write_text("gone")
         if word == "telemetry":

@@ -250,6 +250,12 @@ def test_a_board_that_cannot_be_measured_is_refused_by_the_reason(
     assert "--rehearse" in refusal["fix"]
 
 
+def test_that_there_is_a_board_can_be_seen_without_keeping_it_from_others(stub: Stub) -> None:
+    """NV-JETSON: before a model is downloaded."""
+    assert stub.ask_all("require", "require", "choose")[:2] == [None, None]
+    assert stub.ask("require", rc="nvmlDeviceGetMemoryInfo=3")["error"] == "integrated_board"
+
+
 @pytest.mark.parametrize("mode", ["0", "1", "3", "4", "9"])
 def test_a_board_given_whole_or_lent_by_this_host_may_be_measured(stub: Stub, mode: str) -> None:
     assert stub.ask("choose", virtualization=mode) == {"uuid": ONE, "remark": None}

@@ -17,9 +17,10 @@ from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
 from pydantic import BaseModel, ValidationError
 
+from ecocompute_cube.doctor import Machine, examine
 from ecocompute_cube.errors import EcoError
 from ecocompute_cube.model import claims, energy, report
-from ecocompute_cube.model.base import Record
+from ecocompute_cube.model.base import Absent, Record
 from ecocompute_cube.model.plan import Plan
 from ecocompute_cube.model.schema import DOCUMENTS, drifted, schema_path
 from ecocompute_cube.report.write import write_energy, write_report
@@ -60,8 +61,15 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
         "manifest": journal[0]["record"]["models"],
         "plan": [journal[0]["record"]["plan"], {"name": "p"}],
         "report": [json.loads((folder / "report" / "report.json").read_text())],
+        "doctor": [_diagnosis(folder / "nothing")],
     }
     return {name: Kind(DOCUMENTS[name], _schema(name), each) for name, each in found.items()}
+
+
+def _diagnosis(root: Path) -> Json:
+    """Of a machine that has nothing."""
+    found = examine(Machine({}, root, {}), Absent(reason="no plan was named"), root)
+    return json.loads(found.model_dump_json())
 
 
 def _lines(run: Path) -> list[Json]:
