@@ -15,14 +15,15 @@ from ecocompute_cube.model.journal import TRACE_COLUMNS
 from ecocompute_cube.units import Joule, nanoseconds, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from ecocompute_cube.model.journal import Span, TraceStored
 
 _HEADS: Final = (TRACE_COLUMNS, TRACE_COLUMNS[:5])
 _LONGEST_GAP_S: Final = 0.5  # five refreshes of the slowest sensor seen
-_MOST_BYTES: Final = 64 * 2**20  # a day at 20 Hz; a damaged or foreign file may expand to anything
+_MOST_BYTES: Final = 256 * 2**20  # two days at 50 Hz; a damaged or foreign file may expand to more
+_PIECE_BYTES: Final = 2**20
 
 
 class Trace(NamedTuple):
@@ -41,7 +42,7 @@ class Trace(NamedTuple):
         return frozenset().union(*seen)
 
 
-def read_trace(folder: Path, stored: TraceStored) -> Trace | Absent:
+def read_trace(folder: Path, stored: TraceStored, most_bytes: int = _MOST_BYTES) -> Trace | Absent:
     """The trace file beside a journal, if it is there and is the one that was stored."""
     packed = _packed(folder / stored.file)
     if isinstance(packed, Absent):
@@ -50,12 +51,30 @@ def read_trace(folder: Path, stored: TraceStored) -> Trace | Absent:
         return Absent(reason="the trace file is not the one the journal names (sha256 differs)")
     try:
         with gzip.open(io.BytesIO(packed)) as file:
-            text = file.read(_MOST_BYTES + 1)
-        if len(text) > _MOST_BYTES:
-            return Absent(reason=f"the trace file holds more than {_MOST_BYTES >> 20} MiB of text")
-        return parse_trace(text.decode("ascii"))
+            return _parse(_lines(file, most_bytes))
+    except _TooMuchError:
+        return Absent(reason=f"the trace file holds more than {most_bytes >> 20} MiB of text")
     except (OSError, EOFError, zlib.error, ValueError) as error:
         return Absent(reason=f"the trace file is damaged ({error})")
+
+
+class _TooMuchError(Exception):
+    """A file expands to more than anybody would have recorded."""
+
+
+def _lines(file: gzip.GzipFile, most_bytes: int) -> Iterator[str]:
+    """A file's lines, never more of them in memory than one piece holds."""
+    rest, read = b"", 0
+    while piece := file.read(_PIECE_BYTES):
+        read += len(piece)
+        if read > most_bytes:
+            raise _TooMuchError
+        *lines, rest = (rest + piece).split(b"\n")
+        if len(rest) > _PIECE_BYTES:
+            raise ValueError("a line is longer than any sample")
+        yield from (line.decode("ascii") for line in lines)
+    if rest:
+        yield rest.decode("ascii")
 
 
 def _packed(path: Path) -> bytes | Absent:
@@ -74,20 +93,34 @@ def parse_trace(text: str) -> Trace:
 
     Raises ValueError for a bad number, a line cut short, or times that run backwards.
     """
-    head, *rows = ([line.split(",") for line in text.strip().splitlines()]) or [[]]
-    if tuple(head) not in _HEADS or any(len(row) != len(head) for row in rows):
-        raise ValueError("a line has too few or too many cells")
-    times = [int(row[0]) for row in rows]
-    if times != sorted(times):
-        raise ValueError("time runs backwards")
-    powered = [(t, _finite(row[1])) for t, row in zip(times, rows, strict=True) if row[1]]
-    warm = tuple((t, _finite(row[2])) for t, row in zip(times, rows, strict=True) if row[2])
-    events = tuple(
-        (t, frozenset(row[5].split("+")) - {"-"})
-        for t, row in zip(times, rows, strict=True)
-        if row[5:] and row[5]
-    )
-    return Trace(tuple(t for t, _ in powered), tuple(w for _, w in powered), warm, events)
+    return _parse(iter(text.strip().splitlines()))
+
+
+def _parse(lines: Iterator[str]) -> Trace:
+    head = tuple(next(lines, "").split(","))
+    if head not in _HEADS:
+        raise ValueError("the first line names other columns")
+    times: list[int] = []
+    power: list[float] = []
+    warm: list[tuple[int, float]] = []
+    events: list[tuple[int, frozenset[str]]] = []
+    last = -1
+    for line in lines:
+        row = line.split(",")
+        if len(row) != len(head):
+            raise ValueError("a line has too few or too many cells")
+        t = int(row[0])
+        if t < last:
+            raise ValueError("time runs backwards")
+        last = t
+        if row[1]:
+            times.append(t)
+            power.append(_finite(row[1]))
+        if row[2]:
+            warm.append((t, _finite(row[2])))
+        if row[5:] and row[5]:
+            events.append((t, frozenset(row[5].split("+")) - {"-"}))
+    return Trace(tuple(times), tuple(power), tuple(warm), tuple(events))
 
 
 def _finite(text: str) -> float:

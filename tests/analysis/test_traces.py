@@ -135,7 +135,7 @@ def test_empty_cells_are_no_readings() -> None:
     kept = parse_trace(HEADER + "1,100,40,,\n2,,,,\n3,0,,1980,3201\n")
     assert kept == Trace((1, 3), (100.0, 0.0), ((1, 40.0),))
     assert parse_trace(HEADER) == Trace((), (), ())
-    with pytest.raises(ValueError, match="cells"):
+    with pytest.raises(ValueError, match="other columns"):
         parse_trace("")
 
 
@@ -234,7 +234,21 @@ def test_a_journal_names_traces_of_its_own_folder_only(file: str) -> None:
 MIB = 2**20
 
 
-def test_a_small_file_that_holds_more_than_64_mib_is_not_expanded(tmp_path: Path) -> None:
+def test_a_small_file_that_holds_more_than_256_mib_is_not_expanded(tmp_path: Path) -> None:
+    line = b"1,100,,,\n"
+    packed = gzip.compress(HEADER.encode()) + gzip.compress(line * 2**20) * 3
+    put(tmp_path, packed)
+    tracemalloc.start()
+    try:
+        why = reason(read_trace(tmp_path, stored(packed), 2 * MIB))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert why == "the trace file holds more than 2 MiB of text"
+    assert peak < 64 * MIB
+
+
+def test_a_line_that_never_ends_is_not_expanded(tmp_path: Path) -> None:
     packed = gzip.compress(bytes(64 * MIB)) * 8
     assert len(packed) < MIB
     put(tmp_path, packed)
@@ -244,14 +258,27 @@ def test_a_small_file_that_holds_more_than_64_mib_is_not_expanded(tmp_path: Path
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert why == "the trace file holds more than 64 MiB of text"
-    assert peak < 200 * MIB
+    assert "longer than any sample" in why
+    assert peak < 16 * MIB
 
 
-def test_64_mib_are_still_read(tmp_path: Path) -> None:
-    packed = gzip.compress(HEADER.encode().ljust(64 * MIB))
+def test_a_file_as_long_as_is_allowed_is_read(tmp_path: Path) -> None:
+    text = HEADER + "1,100,,,\n" * 1000
+    packed = gzip.compress(text.encode())
     put(tmp_path, packed)
-    assert read_trace(tmp_path, stored(packed)) == Trace((), (), ())
+    found = read_trace(tmp_path, stored(packed), len(text))
+    assert isinstance(found, Trace)
+    assert len(found.power_w) == 1000
+    assert "more than" in reason(read_trace(tmp_path, stored(packed), len(text) - 1))
+
+
+def test_lines_are_whole_wherever_a_piece_ends(tmp_path: Path) -> None:
+    text = HEADER + "".join(f"{t},{t},,,\n" for t in range(200_000))  # more than two pieces
+    packed = gzip.compress(text.encode())
+    put(tmp_path, packed)
+    found = read_trace(tmp_path, stored(packed))
+    assert isinstance(found, Trace)
+    assert found.t_ns == tuple(range(200_000))
 
 
 def test_event_reasons_are_read_where_they_were_written() -> None:
