@@ -1,7 +1,8 @@
 """``make bench``: what our own code costs, beside a bare interpreter in the same run.
 
 ``python -m benchmarks`` measures start-up, then how often intervals cover the truth of simulated
-experiments (``benchmarks.coverage``), how often the bound of a window covers the energy of scripted
+experiments (``benchmarks.coverage``) and hold zero where an arm is compared with itself
+(``benchmarks.itself``), how often the bound of a window covers the energy of scripted
 boards (``benchmarks.boards``), and what the side sampler costs (``benchmarks.sampler``);
 ``--rehearsal`` also times a rehearsal with everything
 set up, ``--tests`` the test suite. Figures are medians; ratios are what travels between machines.
@@ -27,7 +28,7 @@ _STARTS = (
 )
 
 #: Benchmarks of their own, each printing its figures and ending with 1 when one is out of reach.
-_FIGURES = ("benchmarks.coverage", "benchmarks.boards", "benchmarks.sampler")
+_FIGURES = ("benchmarks.coverage", "benchmarks.itself", "benchmarks.boards", "benchmarks.sampler")
 
 
 def _seconds(command: list[str], statuses: tuple[int, ...] = (0,)) -> float:

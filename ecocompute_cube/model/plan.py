@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ecocompute_cube.errors import PlanError
 from ecocompute_cube.model.architectures import architecture
+from ecocompute_cube.model.around import Quality, Warmup
 from ecocompute_cube.model.base import Record, canonical_json, sha256_hex
 from ecocompute_cube.model.hub_reference import HUB_PREFIX, parse_hub
 from ecocompute_cube.model.stop import AdaptiveStop, FixedStop, Stop
@@ -54,13 +55,15 @@ DEFAULT_BLOCKS: Final = 3
 
 
 class ArmChoice(Record):
-    """A precision and a runtime, written ``NF4`` or ``NF4/eager`` in a plan."""
+    """A precision and a runtime, written ``NF4`` or ``NF4/eager``; ``NF4#2`` is the same again."""
 
     precision: Precision
     runtime: Runtime
+    replica: int = 1
 
     def __str__(self) -> str:
-        return f"{self.precision}/{self.runtime}"
+        again = f"#{self.replica}" if self.replica > 1 else ""
+        return f"{self.precision}/{self.runtime}{again}"
 
 
 class Workload(Record):
@@ -79,27 +82,6 @@ class Workload(Record):
     def slug(self) -> str:
         """A short name for file names."""
         return f"b{self.batch}-p{self.prompt_tokens}-o{self.output_tokens}"
-
-
-class Warmup(Record):
-    """Unmeasured generations before a window, until speed and temperature have settled.
-
-    The first pass after a load is of full length: every new length of the cache makes the memory
-    allocator grow, and that must not happen inside a window. The others are short.
-    """
-
-    full_first: bool = True  #: whether the first pass after a load is of full length
-    min_passes: int = Field(default=3, ge=1)
-    max_passes: int = Field(default=6, ge=1)
-    output_tokens: int = Field(default=64, ge=2)  #: of a short pass
-    settled_pct: float = Field(default=5.0, gt=0)  #: spread of the last two passes' durations
-    settled_c: float = Field(default=2.0, gt=0)  #: spread of the last three temperatures
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Warmup:
-        if self.max_passes < self.min_passes:
-            raise ValueError("max_passes must be at least min_passes")
-        return self
 
 
 class Protocol(Record):
@@ -142,15 +124,6 @@ class Protocol(Record):
         return self.stop.max_blocks if isinstance(self.stop, AdaptiveStop) else self.blocks
 
 
-class Quality(Record):
-    """Perplexity of the loaded model on a text, after its energy window."""
-
-    enabled: bool = True
-    text: str = "builtin"  #: ``builtin`` or a path beside the plan
-    window_tokens: int = Field(default=1024, ge=2)
-    max_windows: int | None = Field(default=None, ge=1)
-
-
 class Selector(Record):
     """Some of what identifies an arm; what is left out matches everything."""
 
@@ -164,9 +137,10 @@ class Selector(Record):
         return None if value is None else public_reference(value)
 
     def matches(self, arm: Arm) -> bool:
-        """Whether every field given here is the arm's."""
+        """Whether every field given here is the arm's; a replica is compared with itself only."""
         return (
-            self.model in (None, arm.model)
+            arm.replica == 1
+            and self.model in (None, arm.model)
             and self.precision in (None, arm.precision)
             and self.runtime in (None, arm.runtime)
         )
@@ -186,11 +160,29 @@ class Arm(Record):
     workload: Workload
     precision: Precision
     runtime: Runtime
+    replica: int = Field(default=1, ge=1)
 
     @property
     def id(self) -> str:
         """A name that is safe in paths and unique within a plan."""
-        return f"{model_slug(self.model)}_{self.workload.slug}_{self.precision}_{self.runtime}"
+        again = f"{_REPLICA}{self.replica}" if self.replica > 1 else ""
+        parts = (model_slug(self.model), self.workload.slug, self.precision, self.runtime)
+        return "_".join(parts) + again
+
+    @property
+    def original(self) -> Arm:
+        """The arm that a replica is the same as; an original is its own."""
+        return self.model_copy(update={"replica": 1})
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether others are compared with this arm."""
+        return self == self.baseline
+
+    @property
+    def baseline(self) -> Arm:
+        """FP16 of the same model, workload and runtime."""
+        return self.original.changed(Selector(precision=BASELINE))
 
     def changed(self, selector: Selector) -> Arm:
         """The same arm with the selector's fields in place of its own."""
@@ -199,6 +191,7 @@ class Arm(Record):
             workload=self.workload,
             precision=selector.precision or self.precision,
             runtime=selector.runtime or self.runtime,
+            replica=self.replica,
         )
 
 
@@ -209,9 +202,15 @@ class Contrast(Record):
     against: str
 
 
-ArmText = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+(/[a-z]+)?$")]
+_REPLICA: Final = "_r"
 
 
+def against_itself(arm: str, against: str) -> bool:
+    """Whether an id is that of another's replica: a comparison that should find nothing (A/A)."""
+    return arm.startswith(f"{against}{_REPLICA}")
+
+
+ArmText = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+(/[a-z]+)?(#[2-9])?$")]
 Reference = Annotated[str, Field(max_length=1024)]  #: shorter than any system's longest path
 
 
@@ -237,11 +236,18 @@ class Plan(Record):
     @model_validator(mode="after")
     def _consistent(self) -> Plan:
         _refuse_repeats("model", [model_slug(public_reference(model)) for model in self.models])
-        _refuse_repeats("arm", [str(choice) for choice in self.choices])
+        self._check_arms()
         _refuse_repeats("workload", [workload.slug for workload in self.workloads])
         if self.protocol.mode is Mode.PROTOCOL:
             self._check_protocol_mode()
         return self
+
+    def _check_arms(self) -> None:
+        names = [str(choice) for choice in self.choices]
+        _refuse_repeats("arm", names, "; write an arm against itself as FP16, FP16#2")
+        for choice in self.choices:
+            if str(choice.model_copy(update={"replica": 1})) not in names:
+                raise ValueError(f"{choice} is a replica; list its original too")
 
     def _check_protocol_mode(self) -> None:
         if self.protocol.iterations not in (None, PROTOCOL_ITERATIONS):
@@ -269,6 +275,7 @@ class Plan(Record):
                 workload=workload,
                 precision=choice.precision,
                 runtime=choice.runtime,
+                replica=choice.replica,
             )
             for model in self.models
             for workload in self.workloads
@@ -278,12 +285,14 @@ class Plan(Record):
     def expanded_contrasts(self) -> tuple[Contrast, ...]:
         """Each precision against FP16 of the same runtime, then the plan's own contrasts.
 
+        A replica is compared with its original, and with nothing else.
+
         Raises PlanError for a contrast whose sides are not both arms of this plan.
         """
         arms = {arm.id: arm for arm in self.expanded()}
         pairs: dict[tuple[str, str], None] = {}
         for arm in arms.values():
-            partner = arm.changed(Selector(precision=BASELINE))
+            partner = arm.original if arm.replica > 1 else arm.baseline
             if partner.id in arms and partner.id != arm.id:
                 pairs[arm.id, partner.id] = None
         for choice in self.contrasts:
@@ -331,10 +340,10 @@ def _pairs(choice: ContrastChoice, arms: dict[str, Arm]) -> list[tuple[str, str]
     return pairs
 
 
-def _refuse_repeats(kind: str, names: list[str]) -> None:
+def _refuse_repeats(kind: str, names: list[str], hint: str = "") -> None:
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise ValueError(f"the same {kind} stands twice: {', '.join(repeated)}")
+        raise ValueError(f"the same {kind} stands twice: {', '.join(repeated)}{hint}")
 
 
 def slug(text: str) -> str:
@@ -365,14 +374,16 @@ def public_reference(model: str) -> str:
 
 
 def parse_arm(text: str) -> ArmChoice:
-    """``NF4`` or ``NF4/eager`` as a choice.
+    """``NF4``, ``NF4/eager`` or ``NF4#2`` as a choice.
 
     Raises ValueError, naming what is known, for an unknown precision or runtime.
     """
-    precision, _, runtime = text.partition("/")
+    named, _, replica = text.partition("#")
+    precision, _, runtime = named.partition("/")
     return ArmChoice(
         precision=Precision(_known("precision", precision, [*Precision])),
         runtime=Runtime(_known("runtime", runtime or Runtime.EAGER, [*Runtime])),
+        replica=int(replica or 1),
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import BaseModel, ValidationError
 
 from ecocompute_cube.errors import PlanError
+from ecocompute_cube.model.around import Quality, Warmup
 from ecocompute_cube.model.base import printable
 from ecocompute_cube.model.hub_reference import HUB_PREFIX, meant_hub
 from ecocompute_cube.model.plan import (
@@ -21,9 +22,7 @@ from ecocompute_cube.model.plan import (
     ContrastChoice,
     Plan,
     Protocol,
-    Quality,
     Selector,
-    Warmup,
     Workload,
 )
 from ecocompute_cube.model.stop import AdaptiveStop, FixedStop

@@ -10,7 +10,7 @@ from ecocompute_cube.model.base import Absent, Count, MaybeFloat, Record, Sha256
 from ecocompute_cube.model.claims import Comparison, Effect, Finding, Interval
 from ecocompute_cube.model.journal import Board, Host, PowerKind, Tick
 from ecocompute_cube.model.manifest import Weights
-from ecocompute_cube.model.plan import Plan, Precision, Runtime, Workload
+from ecocompute_cube.model.plan import BASELINE, Plan, Precision, Runtime, Workload
 
 FORMAT: Final = "ecocompute-report/1"
 
@@ -44,6 +44,7 @@ class ArmReport(Record):
     params_b: float
     precision: Precision
     runtime: Runtime
+    replica: int = Field(ge=1)  #: beyond 1: the same arm again, in a process of its own
     workload: Workload
     windows: Count  #: that count
     blocks: Count
@@ -54,6 +55,11 @@ class ArmReport(Record):
     vs_baseline: Comparison | Absent
     perplexity: Perplexity | Absent
     lowered_by: tuple[str, ...]  #: codes of findings that lower the tier
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether others are compared with this arm."""
+        return self.precision is BASELINE and self.replica == 1
 
 
 class SessionReport(Record):

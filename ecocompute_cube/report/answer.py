@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.claims import Comparison, Verdict
-from ecocompute_cube.model.plan import BASELINE
+from ecocompute_cube.model.plan import BASELINE, against_itself
 from ecocompute_cube.report.labels import arm_label, label_of
 
 if TYPE_CHECKING:
@@ -23,8 +23,22 @@ _WORDS = {
 }
 
 
-def question(models: Iterable[str]) -> str:
+#: Of an arm against itself, where any difference is the method's.
+_AA_WORDS = {
+    Verdict.LOWER: "differs from itself",
+    Verdict.HIGHER: "differs from itself",
+    Verdict.SAME: "is the same as itself",
+    Verdict.INCONCLUSIVE: "is too noisy to tell itself from a change",
+    Verdict.INVALID: "has no valid comparison",
+}
+
+
+def question(models: Iterable[str], arms: tuple[ArmReport, ...]) -> str:
     """What the run asks of models by these names."""
+    if any(arm.replica > 1 for arm in arms) and all(
+        arm.precision is arms[0].precision for arm in arms
+    ):
+        return f"Does {', '.join(models)} at {arms[0].precision} differ from itself on this board?"
     return f"Does quantizing {', '.join(models)} save energy on this board?"
 
 
@@ -34,7 +48,7 @@ def answer(
     """One sentence, with intervals and n."""
     if rehearsal:
         return "Not measured: this is a rehearsal without a board."
-    quantized = [arm for arm in arms if arm.precision is not BASELINE]
+    quantized = [arm for arm in arms if arm.precision is not BASELINE and arm.replica == 1]
     parts = [
         f"{arm_label(arm, arms)} {describe(arm.vs_baseline)}"
         for arm in quantized
@@ -50,8 +64,8 @@ def answer(
 
 
 def describe(comparison: Comparison) -> str:
-    """Verdict, change, interval, n."""
-    words = _WORDS[comparison.verdict]
+    """Verdict, change, interval, n; of an A/A also whether zero is inside."""
+    words = _words(comparison)
     if not present(comparison.change_pct):
         return f"{words} ({comparison.reason})"
     if not present(comparison.interval_pct):
@@ -62,3 +76,13 @@ def describe(comparison: Comparison) -> str:
         f"{words} ({comparison.change_pct:+.1f} %, {100 * confidence:g}% interval {low:+.1f} to "
         f"{high:+.1f} %, n = {comparison.n} {comparison.unit})"
     )
+
+
+def _words(comparison: Comparison) -> str:
+    if not against_itself(comparison.arm, comparison.against):
+        return _WORDS[comparison.verdict]
+    found = comparison.interval_pct
+    if not present(found):
+        return _AA_WORDS[comparison.verdict]
+    held = "holds zero" if found.low <= 0 <= found.high else "misses zero"
+    return f"{held}, {_AA_WORDS[comparison.verdict]}"

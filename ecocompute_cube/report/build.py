@@ -10,7 +10,7 @@ from ecocompute_cube.analysis.ratios import log_interval, replicates
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
 from ecocompute_cube.model.claims import Comparison
 from ecocompute_cube.model.journal import PowerKind, QualityScored
-from ecocompute_cube.model.plan import BASELINE, Arm, Selector
+from ecocompute_cube.model.plan import BASELINE, Arm
 from ecocompute_cube.model.report import (
     FORMAT,
     ArmReport,
@@ -45,7 +45,7 @@ def build_report(run: RunEvidence) -> Report:
         run_id=known.run.run_id,
         started_utc=run.journal.lines[0].utc,
         rehearsal=known.run.rehearsal,
-        question=question(model.name for model in known.run.models),
+        question=question((model.name for model in known.run.models), arms),
         answer=answer(known.run.rehearsal, arms, comparisons),
         plan=plan,
         plan_sha256=known.run.plan_sha256,
@@ -79,6 +79,7 @@ def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...])
         params_b=manifest.parameters / 1e9,
         precision=arm.precision,
         runtime=arm.runtime,
+        replica=arm.replica,
         workload=arm.workload,
         windows=len(windows),
         blocks=len(by_block(windows)),
@@ -125,9 +126,11 @@ def vs_baseline(
     run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...]
 ) -> Comparison | Absent:
     """The arm against FP16 of the same model, workload and runtime."""
-    if arm.precision is BASELINE:
+    if arm.is_baseline:
         return Absent(reason="this arm is the baseline")
-    partner = arm.changed(Selector(precision=BASELINE)).id
+    if arm.replica > 1 and not arm.original.is_baseline:
+        return Absent(reason="a replica is compared with its original only")
+    partner = arm.baseline.id
     for comparison in comparisons:
         if comparison.arm == arm.id and comparison.against == partner:
             return comparison
@@ -140,11 +143,11 @@ def perplexity(run: RunEvidence, arm: Arm) -> Perplexity | Absent:
     if not isinstance(scored, QualityScored):
         return Absent(reason=scored.reason if scored else "the quality probe did not run")
     value = _perplexity(scored)
-    partner = run.known.quality.get(arm.changed(Selector(precision=BASELINE)).id)
+    partner = run.known.quality.get(arm.baseline.id)
     delta: MaybeFloat = Absent(reason="the baseline has no perplexity")
     if isinstance(partner, QualityScored):
         delta = (value / _perplexity(partner) - 1) * 100
-    if arm.precision is BASELINE:
+    if arm.is_baseline:
         delta = Absent(reason="this arm is the baseline")
     return Perplexity(value=value, delta_pct=delta, scored_tokens=sum(scored.scored_tokens))
 

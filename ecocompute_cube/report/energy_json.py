@@ -21,7 +21,7 @@ from ecocompute_cube.model.energy import (
     Workload,
 )
 from ecocompute_cube.model.journal import PowerKind, QualityScored, SessionOpened
-from ecocompute_cube.model.plan import BASELINE, Arm, Selector
+from ecocompute_cube.model.plan import BASELINE, Arm
 from ecocompute_cube.report.build import mean_nll, perplexity, worst_source
 from ecocompute_cube.report.findings import arm_findings, findings_of
 from ecocompute_cube.report.run import RunEvidence
@@ -81,7 +81,7 @@ def _evidence(run: RunEvidence, report: Report, summary: ArmReport) -> ArmEviden
     windows = run.counted(arm.id)
     used = {window.fact.session for window in windows}
     sessions = tuple(s for s in run.known.sessions if s.session in used) or run.known.sessions[:1]
-    partner = arm.changed(Selector(precision=BASELINE)).id
+    partner = arm.baseline.id
     baseline = next((other for other in report.arms if other.arm == partner), None)
     return ArmEvidence(run, arm, summary, windows, sessions, baseline)
 
@@ -243,7 +243,7 @@ def _results(known: ArmEvidence) -> ResultsMeasured | ResultsUnavailable:
         )
     work_s = sum(window.work_s for window in known.windows)
     versus = known.summary.vs_baseline
-    is_baseline = known.arm.precision is BASELINE
+    is_baseline = known.arm.is_baseline
     change = versus.change_pct if present(versus) else versus
     return ResultsMeasured(
         basis="measured",
@@ -270,7 +270,7 @@ def _baseline_mj(known: ArmEvidence) -> float | None:
 
 
 def _results_note(known: ArmEvidence) -> str:
-    if known.arm.precision is BASELINE:
+    if known.arm.is_baseline:
         return "The baseline: compared with itself, the change is zero by definition."
     versus = known.summary.vs_baseline
     if not present(versus):
@@ -309,7 +309,7 @@ def _quality(known: ArmEvidence) -> QualityMeasured | QualityUnavailable:
             metric="perplexity", basis="unavailable", value=None, note=f"No perplexity: {reason}."
         )
     baseline = known.baseline.perplexity if known.baseline else Absent(reason="no baseline")
-    is_baseline = known.arm.precision is BASELINE
+    is_baseline = known.arm.is_baseline
     delta = found.delta_pct if present(found.delta_pct) else None
     return QualityMeasured(
         metric="perplexity",

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 
 def arm_label(arm: ArmReport, arms: Sequence[ArmReport]) -> str:
-    """``NF4 eager``, with the model and the workload where ``arms`` differ in them."""
-    parts = [f"{arm.precision} {arm.runtime}"]
+    """``NF4 eager`` or ``NF4 eager #2``, with the model and the workload where ``arms`` differ."""
+    again = f" #{arm.replica}" if arm.replica > 1 else ""
+    parts = [f"{arm.precision} {arm.runtime}{again}"]
     if len({other.model for other in arms}) > 1:
         parts.append(arm.model)
     if len({other.workload.slug for other in arms}) > 1:

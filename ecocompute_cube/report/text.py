@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, MaybeFloat, present, printable
 from ecocompute_cube.model.manifest import Weights
-from ecocompute_cube.model.plan import BASELINE
+from ecocompute_cube.model.plan import against_itself
+from ecocompute_cube.report.answer import describe
 from ecocompute_cube.report.labels import arm_label, label_of
 from ecocompute_cube.report.trends import described
 
@@ -96,7 +97,7 @@ def _perplexity(arm: ArmReport) -> str:
 
 
 def _verdict(arm: ArmReport) -> str:
-    if arm.precision is BASELINE:
+    if arm.is_baseline:
         return "baseline"
     return arm.vs_baseline.verdict if present(arm.vs_baseline) else _NONE
 
@@ -124,14 +125,20 @@ def as_text(report: Report) -> str:
 
 
 def comparison_lines(report: Report) -> list[str]:
-    """Each comparison that is not in the table: everything but an arm against its FP16."""
+    """Each comparison that is not in the table, and each of an arm with itself."""
     shown = {(arm.arm, arm.vs_baseline.against) for arm in report.arms if present(arm.vs_baseline)}
     return [
-        f"{label_of(other.arm, report.arms)} against {label_of(other.against, report.arms)}: "
-        f"{_versus(other)}, {other.verdict}"
-        for other in report.comparisons
-        if (other.arm, other.against) not in shown
+        _comparison_line(each, report)
+        for each in report.comparisons
+        if (each.arm, each.against) not in shown or against_itself(each.arm, each.against)
     ]
+
+
+def _comparison_line(each: Comparison, report: Report) -> str:
+    arm, against = (label_of(side, report.arms) for side in (each.arm, each.against))
+    if against_itself(each.arm, each.against):
+        return f"A/A, {arm} against {against}: {describe(each)}"
+    return f"{arm} against {against}: {_versus(each)}, {each.verdict}"
 
 
 def experiment_lines(report: Report) -> list[str]:

@@ -53,8 +53,8 @@ def trend_findings(run: RunEvidence) -> tuple[Finding, ...]:
         finding
         for trends in trends_of(run)
         for finding in (
-            _finding("position_effect", trends.position, least),
-            _finding("drift", trends.drift, least),
+            _finding(trends.position, "position_effect", least),
+            _finding(trends.drift, "drift", least),
         )
         if finding is not None
     )
@@ -77,7 +77,7 @@ _ABOUT: Final = {
 }
 
 
-def _finding(code: str, effect: Effect | Absent, least_pct: float) -> Finding | None:
+def _finding(effect: Effect | Absent, code: str, least_pct: float) -> Finding | None:
     if not present(effect) or effect.p >= _SURE or abs(effect.change_pct) <= least_pct:
         return None
     where, fix = _ABOUT[code]

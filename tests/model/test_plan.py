@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ecocompute_cube.errors import PlanError
-from ecocompute_cube.model.plan import Contrast, Plan, parse_arm, public_reference, slug
+from ecocompute_cube.model.plan import (
+    Contrast,
+    Plan,
+    against_itself,
+    parse_arm,
+    public_reference,
+    slug,
+)
 
 calm = settings(deadline=None, max_examples=100)
 paths = st.lists(
@@ -227,6 +234,41 @@ def test_a_contrast_of_ones_own_is_added_once() -> None:
     assert len(asked.expanded_contrasts()) == 3
 
 
+def test_a_replica_is_compared_with_its_original_and_with_nothing_else() -> None:
+    own = {"arm": {"precision": "NF4"}, "against": {"precision": "INT8"}}
+    asked = plan(models=["random:smollm2-135m"], arms=["NF4#2", "FP16", "NF4", "INT8"])
+    with_own = plan(
+        models=["random:smollm2-135m"], arms=["NF4#2", "FP16", "NF4", "INT8"], contrasts=[own]
+    )
+    again, fp16, nf4, int8 = (arm.id for arm in asked.expanded())
+    assert set(asked.expanded_contrasts()) == {
+        Contrast(arm=again, against=nf4),
+        Contrast(arm=nf4, against=fp16),
+        Contrast(arm=int8, against=fp16),
+    }
+    assert set(with_own.expanded_contrasts()) - set(asked.expanded_contrasts()) == {
+        Contrast(arm=nf4, against=int8)
+    }
+    pairs = [
+        (c.arm, c.against) for c in asked.expanded_contrasts() if against_itself(c.arm, c.against)
+    ]
+    assert pairs == [(again, nf4)]
+
+
+@pytest.mark.parametrize(
+    ("arms", "told"),
+    [
+        (["FP16", "FP16"], "FP16#2"),
+        (["FP16#2", "NF4"], "list its original too"),
+        (["FP16", "FP16#1"], "pattern"),
+        (["FP16", "FP16#2", "fp16#2"], "stands twice"),
+    ],
+)
+def test_a_replica_is_written_with_its_number(arms: list[str], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        plan(arms=arms)
+
+
 def test_a_rehearsal_is_the_same_arms_made_small() -> None:
     asked = plan(protocol={"mode": "precise", "blocks": 9}, workloads=[{"output_tokens": 8}, {}])
     small = asked.rehearsed()
@@ -238,7 +280,13 @@ def test_a_rehearsal_is_the_same_arms_made_small() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reads"), [("NF4", "NF4/eager"), ("nf4/eager", "NF4/eager"), ("int8", "INT8/eager")]
+    ("text", "reads"),
+    [
+        ("NF4", "NF4/eager"),
+        ("nf4/eager", "NF4/eager"),
+        ("int8", "INT8/eager"),
+        ("fp16#2", "FP16/eager#2"),
+    ],
 )
 def test_an_arm_is_a_precision_and_a_runtime(text: str, reads: str) -> None:
     assert str(parse_arm(text)) == reads

@@ -115,7 +115,9 @@ class Scene:
         costs: dict[str, tuple[float, float]] | None = None,
         fails_at: set[tuple[str, int]] | None = None,
         spread: Callable[[], float] = lambda: 1.0,
+        backend: type[FakeBackend] | None = None,
     ) -> None:
+        self._backend = backend or FaultyBackend
         self._spread = spread
         self.fails_at = fails_at or set()
         self.windows: Counter[str] = Counter()
@@ -145,7 +147,8 @@ class Scene:
         )
 
     def _worker(self, rehearse: bool) -> ArmWorker:
-        backend = FaultyBackend(self.board.work, self._costs, self._failures, self._spread)
-        backend.scene = self
+        backend = self._backend(self.board.work, self._costs, self._failures, self._spread)
+        if isinstance(backend, FaultyBackend):
+            backend.scene = self
         board = None if rehearse else self.board
         return ArmWorker(backend, board, self.clock, "scripted", pace=lambda _: Second(0.0))
