@@ -54,7 +54,11 @@ class Forecast(NamedTuple):
         lines += [_arm_line(arm, guess) for arm in guess.arm_s]
         lines += _rule(protocol)
         lines += ["", "order in the first session:"]
-        lines += [f"  block {b.block + 1}: {', '.join(b.order)}" for b in self.blocks]
+        least = protocol.least_blocks
+        lines += [
+            f"  block {b.block + 1}{'' if b.block < least else ', if needed'}: {', '.join(b.order)}"
+            for b in self.blocks
+        ]
         lines += [
             "",
             f"about {_minutes(guess)} minutes, as fast as the host drives the board: these "

@@ -52,6 +52,7 @@ class Measure(Record):
     step: Literal["measure"] = "measure"
     place: Place
     delay_s: float = Field(ge=0)
+    least_s: float | None  #: generations until so long; None: a count of them
     own_processes: tuple[int, ...]
 
 

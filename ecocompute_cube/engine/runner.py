@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ecocompute_cube.engine.orders import Load, Measure, Place, Score, Warm
 from ecocompute_cube.engine.progress import Progress, blocks_left, finished
-from ecocompute_cube.engine.schedule import groups, start_delay
+from ecocompute_cube.engine.schedule import groups, least_window_s, start_delay
 from ecocompute_cube.engine.traces import FOLDER, store_trace
 from ecocompute_cube.errors import ArmFailed, Interrupted, output_error
 from ecocompute_cube.model.base import present, without_paths
@@ -286,6 +286,7 @@ class Runner:
             Measure(
                 place=place,
                 delay_s=self._delay_s(arm, place),
+                least_s=least_window_s(self._plan.protocol, self._session.tick),
                 own_processes=tuple(each.pid for each in self._links.values()),
             ),
         )

@@ -5,8 +5,13 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
+from ecocompute_cube.model.base import Absent, present
+from ecocompute_cube.model.plan import PRECISE_S, PRECISE_TICKS, Mode
+from ecocompute_cube.units import Second
+
 if TYPE_CHECKING:
-    from ecocompute_cube.model.plan import Plan
+    from ecocompute_cube.model.journal import Tick
+    from ecocompute_cube.model.plan import Plan, Protocol
 
 
 class Block(NamedTuple):
@@ -40,6 +45,18 @@ def block_order(plan: Plan, arms: tuple[str, ...], session: int, group: int, blo
 def start_delay(plan: Plan, session: int, group: int, block: int, arm: str) -> float:
     """A fraction of a tick, below one, by which a window's work is put off."""
     return chance(plan, "delay", session, group, block, arm).random()
+
+
+def least_window_s(protocol: Protocol, tick: Tick | Absent) -> Second | None:
+    """How long a window must be; None where its generations are counted instead.
+
+    A plan that says less than 20 s has its way; the others also get 200 ticks of the counter.
+    """
+    if protocol.mode is not Mode.PRECISE or protocol.iterations is not None:
+        return None
+    if protocol.window_s < PRECISE_S or not present(tick):
+        return Second(protocol.window_s)
+    return Second(max(protocol.window_s, PRECISE_TICKS * tick.median_ms / 1e3))
 
 
 def chance(plan: Plan, *purpose: object) -> random.Random:

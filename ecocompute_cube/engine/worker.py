@@ -22,7 +22,7 @@ from ecocompute_cube.model.journal import (
     WindowMeasured,
 )
 from ecocompute_cube.model.manifest import Weights
-from ecocompute_cube.model.plan import PROTOCOL_ITERATIONS, Mode
+from ecocompute_cube.model.plan import PROTOCOL_ITERATIONS
 from ecocompute_cube.units import nanoseconds, seconds
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class ArmWorker:
     def _measure(self, order: Measure, load: Load, session: Session) -> WindowMeasured:
         outputs: list[object] = []
         ends: list[int] = []
-        work = self._work(load, session, outputs, ends)
+        work = self._work(load, order.least_s, session, outputs, ends)
         before = self._telemetry(order.own_processes)
         pace = self._pace(self._clock)
         if self._source is None:
@@ -161,6 +161,7 @@ class ArmWorker:
             counter=counter,
             delay_ns=nanoseconds(order.delay_s),
             work=span,
+            least_s=order.least_s,
             iterations=len(outputs),
             iteration_ends_ns=tuple(ends),
             ledger=ledger.rows,
@@ -177,13 +178,17 @@ class ArmWorker:
         return Span(start_ns=start, end_ns=self._clock.now_ns())
 
     def _work(
-        self, load: Load, session: Session, outputs: list[object], ends: list[int]
+        self,
+        load: Load,
+        least_s: float | None,
+        session: Session,
+        outputs: list[object],
+        ends: list[int],
     ) -> Callable[[], None]:
         tokens = load.arm.workload.output_tokens
-        protocol = load.protocol
-        count = protocol.iterations or PROTOCOL_ITERATIONS
-        if protocol.iterations is None and protocol.mode is Mode.PRECISE:
-            return self._until(session, tokens, protocol.window_s, outputs, ends)
+        count = load.protocol.iterations or PROTOCOL_ITERATIONS
+        if least_s is not None:
+            return self._until(session, tokens, least_s, outputs, ends)
 
         def work() -> None:
             for iteration in range(count):

@@ -287,6 +287,7 @@ class WindowMeasured(Record):
     counter: CounterBracket | Absent
     delay_ns: Ns  #: random, below one tick, between the opening tick and the work
     work: Span
+    least_s: NonNegative | None = None  #: how long it had to be; null: counted, or an early version
     iterations: int = Field(ge=1)
     iteration_ends_ns: tuple[
         Ns, ...

@@ -43,7 +43,7 @@ class Mode(enum.StrEnum):
     """How long a window is."""
 
     PROTOCOL = "protocol-v1.1"  #: exactly 10 generations of 256 tokens, batch 1 (published 4.3)
-    PRECISE = "precise"  #: whole generations until window_s have passed
+    PRECISE = "precise"  #: whole generations until window_s and 200 ticks have passed
     REHEARSAL = "rehearsal"  #: without a board: tokens and perplexity only
 
 
@@ -52,6 +52,8 @@ PROTOCOL_ITERATIONS: Final = 10  # Protocol v1.1, clause 4.3
 REHEARSAL_TOKENS: Final = 32
 DEFAULT_PROMPT_TOKENS: Final = 10  # what the published measurements used
 DEFAULT_BLOCKS: Final = 3
+PRECISE_S: Final = 20.0  # two ticks of 100 ms are then 1 % of a window
+PRECISE_TICKS: Final = 200  # the same where a tick is longer
 
 
 class ArmChoice(Record):
@@ -91,7 +93,8 @@ class Protocol(Record):
     iterations: int | None = Field(
         default=None, ge=1, le=10_000
     )  #: generations a window; null: by the mode
-    window_s: float = Field(default=20.0, gt=0, le=3600)  #: least length of a precise window
+    #: least length of a precise window, or 200 ticks of the counter if longer; below 20 s: as said
+    window_s: float = Field(default=PRECISE_S, gt=0, le=3600)
     blocks: int = Field(
         default=DEFAULT_BLOCKS, ge=1, le=1000
     )  #: complete blocks a session, by the rule ``fixed``

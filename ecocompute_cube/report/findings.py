@@ -12,6 +12,7 @@ from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Arm
 from ecocompute_cube.model.stop import AdaptiveStop
 from ecocompute_cube.report.boards import board_findings
+from ecocompute_cube.report.lengths import short_windows
 from ecocompute_cube.report.replicas import replica_findings
 from ecocompute_cube.report.run import RunEvidence, distinct
 from ecocompute_cube.report.stopping import stopping_of
@@ -48,6 +49,7 @@ def arm_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
         *_refusals(run, arm),
         *_no_perplexity(run, arm),
         *_unfinished(run, arm),
+        *short_windows(run, arm),
         *replica_findings(run, arm),
     )
     return distinct((*about_arm, *own))

@@ -113,7 +113,7 @@ def loaded(asked: Plan, folder: Path, weights: Weights = Weights.RANDOM) -> tupl
 
 
 def measured(worker: ArmWorker) -> WindowMeasured:
-    window = worker.obey(Measure(place=PLACE, delay_s=0.03, own_processes=()))
+    window = worker.obey(Measure(place=PLACE, delay_s=0.03, least_s=None, own_processes=()))
     assert isinstance(window, WindowMeasured)
     return window
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ecocompute_cube.engine.predict import Prediction, Size, predict
+from ecocompute_cube.forecast import forecast
 from ecocompute_cube.model.plan import Plan
 
 from ..run.rig import plan
@@ -88,3 +90,13 @@ def test_an_adaptive_rule_takes_from_its_least_to_its_most_blocks() -> None:
     least, most = of(plan(protocol={"blocks": 8})), of(plan(protocol={"blocks": 20}))
     assert (adaptive.least_s, adaptive.total_s) == (least.total_s, most.total_s)
     assert least.least_s == least.total_s
+
+
+def test_the_forecast_of_an_adaptive_plan_tells_its_rule_and_a_range(tmp_path: Path) -> None:
+    adaptive = plan(protocol={"stop": {"rule": "adaptive", "max_blocks": 20}})
+    found = forecast(adaptive, tmp_path)
+    told = found.text()
+    guess = found.prediction
+    assert "8 to 20 blocks a session" in told
+    assert f"about {guess.least_s / 60:.0f} to {guess.total_s / 60:.0f} minutes" in told
+    assert "  block 8: " in told and "  block 9, if needed: " in told and "block 20" in told

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ecocompute_cube.engine.schedule import block_order, groups, start_delay
+from ecocompute_cube.engine.schedule import block_order, groups, least_window_s, start_delay
+from ecocompute_cube.model.base import Absent
+from ecocompute_cube.model.journal import Tick
 from ecocompute_cube.model.plan import Plan
 
 from ..run.rig import plan
@@ -87,6 +89,33 @@ def test_the_delay_does_not_follow_the_order() -> None:
     first = [arms.index(block_order(asked, arms, 0, 0, block).order[0]) for block in range(600)]
     delays = [start_delay(asked, 0, 0, block, arms[0]) for block in range(600)]
     assert stats.spearmanr(first, delays).pvalue > 0.01
+
+
+# Lengths
+
+
+def tick(ms: float) -> Tick:
+    same = {"shortest_ms": ms, "longest_ms": ms, "call_median_ms": 1.0, "call_longest_ms": 1.0}
+    return Tick.model_validate({"median_ms": ms, "ticks": 20, **same})
+
+
+@pytest.mark.parametrize(
+    ("window_s", "tick_ms", "least_s"),
+    [(20.0, 100.0, 20.0), (20.0, 150.0, 30.0), (60.0, 100.0, 60.0), (10.0, 150.0, 10.0)],
+)
+def test_a_precise_window_is_twenty_seconds_and_two_hundred_ticks_unless_the_plan_says_less(
+    window_s: float, tick_ms: float, least_s: float
+) -> None:
+    asked = plan(protocol={"mode": "precise", "window_s": window_s}).protocol
+    assert least_window_s(asked, tick(tick_ms)) == pytest.approx(least_s)
+    assert least_window_s(asked, Absent(reason="no counter")) == window_s
+
+
+@pytest.mark.parametrize("protocol", [{}, {"mode": "precise", "iterations": 3}])
+def test_where_generations_are_counted_there_is_no_least_length(
+    protocol: dict[str, object],
+) -> None:
+    assert least_window_s(plan(protocol=protocol).protocol, tick(100.0)) is None
 
 
 # Groups
