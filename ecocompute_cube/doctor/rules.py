@@ -166,7 +166,7 @@ def display_server(found: Diagnosis) -> Hindrance | None:
         return None
     return _hindrance(
         "display_server",
-        _ASIDE,
+        _LOWERS,
         "A display server draws on the board, and its energy is in every window.",
         "Close what moves on the screen, or run: sudo systemctl isolate multi-user.target",
     )
@@ -346,10 +346,10 @@ RULES: Final[tuple[Callable[[Diagnosis], Hindrance | None], ...]] = (
     no_cross_check,
     module_scope,
     virtual_guests,
+    display_server,
     slowed_down,
     bitsandbytes_missing,
     neighbours_unknown,
-    display_server,
     mps_clients,
     board_unlocked,
     lock_in_namespace,

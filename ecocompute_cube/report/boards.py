@@ -22,7 +22,11 @@ def board_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
     measured_in = {window.fact.session for window in run.windows[arm.id]}
     offers = [s.capabilities for s in run.known.sessions if s.session in measured_in]
     known = [each for each in offers if present(each)]
-    return (*_module_scope(arm, known), *_virtual_guests(arm, known))
+    return (
+        *_module_scope(arm, known),
+        *_virtual_guests(arm, known),
+        *_display_server(arm, known),
+    )
 
 
 def _module_scope(arm: Arm, boards: Sequence[Capabilities]) -> tuple[Finding, ...]:
@@ -49,6 +53,22 @@ def _virtual_guests(arm: Arm, boards: Sequence[Capabilities]) -> tuple[Finding, 
             subject=arm.id,
             cause="The board is lent to virtual machines, whose work on it is not listed.",
             fix="Stop the guests, or take the board out of vGPU mode.",
+            effect="lowers the tier",
+        ),
+    )
+
+
+def _display_server(arm: Arm, boards: Sequence[Capabilities]) -> tuple[Finding, ...]:
+    drawing = [b.graphics_processes for b in boards if present(b.graphics_processes)]
+    if not any(drawing):
+        return ()
+    return (
+        Finding(
+            code="display_server",
+            subject=arm.id,
+            cause="A display server drew on the board: its energy is in every window, and need not "
+            "be the same in each.",
+            fix="Measure without a display (sudo systemctl isolate multi-user.target).",
             effect="lowers the tier",
         ),
     )

@@ -283,6 +283,7 @@ def test_a_calm_window_has_nothing_to_say() -> None:
 
 @pytest.mark.parametrize("what", TRIPS)
 def test_a_gate_finds_what_it_is_for_and_nothing_else(what: str) -> None:
+    """NV-UNDERFLOW, NV-STUCK, NV-XCHECK, ID-CONTEND: a row each."""
     window, code, effect, says = TRIPS[what]
     (finding,) = judge(window)
     assert (finding.code, finding.effect, finding.subject) == (code, effect, "a")

@@ -94,6 +94,7 @@ def test_a_gap_of_half_a_second_is_the_longest_that_is_bridged() -> None:
 
 
 def test_a_gap_outside_the_window_does_no_harm() -> None:
+    """NV-WINDOW: what lies outside is of no account."""
     kept = trace((0, 100), (5000, 100), (5100, 100), (9000, 100))
     assert integrate(kept, span(5000, 5100)) == pytest.approx(10)
 
@@ -105,6 +106,7 @@ def test_a_gap_outside_the_window_does_no_harm() -> None:
 def test_samples_that_do_not_cover_the_window_give_no_energy(
     samples: tuple[tuple[float, float], ...],
 ) -> None:
+    """NV-WINDOW, NV-GIL."""
     assert "does not cover" in reason(integrate(trace(*samples), span(0, 100)))
 
 

@@ -97,6 +97,10 @@ def _garble_half(name: str) -> None:
     _garble(name, b'{"fact": {"kind": "rea')
 
 
+def _vanish(name: str) -> None:
+    (stage() / "gone").touch()  # what the stand-in for the driver's library may look for
+
+
 def _complain(name: str) -> None:
     sys.stderr.write("an unimportant line\nCUDA is\t\x1b[31mnot here.\n")
     sys.stderr.flush()
@@ -105,6 +109,7 @@ def _complain(name: str) -> None:
 ACTIONS: dict[str, Callable[[str], None]] = {
     "spawn": _spawn,
     "complain": _complain,
+    "vanish": _vanish,
     "garble": _garble,
     "garble-half": _garble_half,
     "chatter": _chatter,

@@ -47,6 +47,7 @@ def bare(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_nameless_user_with_a_page_of_shared_memory_rehearses(tmp_path: Path) -> None:
+    """CT-UID."""
     if bare("true").returncode != 0:
         pytest.skip("this machine makes no user namespaces with mounts")
     write_tiny(tmp_path / "tiny")

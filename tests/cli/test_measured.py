@@ -79,6 +79,7 @@ def test_a_run_measures_the_board_and_a_failed_arm_keeps_its_trace(board: Scene)
 def test_a_second_run_on_the_same_board_is_refused_and_the_lock_dies_with_the_first(
     board: Scene,
 ) -> None:
+    """ID-DOUBLE."""
     board.plan_to("FP16.load.hang")
     second = Scene(board.folder / "stage", board.models, json.loads(board.plan.read_text()))
     second.environment |= board.environment | {"STAGE": str(second.stage)}

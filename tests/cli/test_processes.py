@@ -190,6 +190,7 @@ def no_file_above(size: int) -> Callable[[], None]:
 
 @pytest.mark.parametrize("size", [200, 3_000, 6_000])
 def test_a_full_disk_loses_nothing_that_was_finished(scene: Scene, size: int) -> None:
+    """OUT-ENOSPC."""
     ended = scene.measure(before=no_file_above(size))
     assert_told(ended, 7, "No room left on the disk", "run the same command again")
     names = {path.name for path in scene.output.rglob("*") if path.is_file()}

@@ -71,6 +71,7 @@ def test_the_first_entry_names_the_board(visible: str, uuid: str) -> None:
      "GPU-ffff", "gpu-aaaa1111-0000", "aaaa1111-0000", "\u0663"],
 )  # fmt: skip
 def test_what_shows_no_board_is_refused(visible: str) -> None:
+    """ID-CVD, ID-MIG."""
     with pytest.raises(NoGpu, match=r"shows no board \(3 installed\)") as refusal:
         picked(visible)
     assert "nvidia-smi -L" in refusal.value.fix
@@ -91,6 +92,7 @@ def test_an_ambiguous_beginning_of_a_uuid_is_refused(visible: str) -> None:
 
 @pytest.mark.parametrize("visible", ["MIG-1234", "MIG-GPU-aaaa1111-0000/1/0", " MIG-x,0"])
 def test_a_mig_slice_has_no_power_of_its_own(visible: str) -> None:
+    """ID-MIG."""
     with pytest.raises(NoDevice, match="MIG slice"):
         picked(visible)
 
@@ -111,6 +113,7 @@ def test_a_board_that_does_not_answer_is_passed_over_unless_it_was_named() -> No
 
 
 def test_an_index_among_boards_of_several_kinds_comes_with_a_remark() -> None:
+    """ID-ORDER."""
     mixed = [Seen(A, "NVIDIA T400"), Seen(B, "NVIDIA H200")]
     (only,) = candidates(mixed, {"CUDA_VISIBLE_DEVICES": "1"})
     assert only.remark is not None and "PCI order" in only.remark
@@ -153,6 +156,7 @@ def test_the_first_free_board_is_taken_and_named(stub: Stub) -> None:
 
 
 def test_two_runs_of_one_host_take_two_boards(stub: Stub) -> None:
+    """ID-DOUBLE."""
     first, second, third = stub.ask_all("choose", "choose", "choose", boards=TWO)
     assert (first["uuid"], second["uuid"]) == (A, B)
     assert (third["error"], third["status"]) == ("board_busy", 3)
@@ -301,6 +305,7 @@ AT_START = [
 def test_a_driver_that_does_not_start_is_told_with_a_remedy(
     stub: Stub, code: int, error: str, cause: str, fix: str
 ) -> None:
+    """NV-MISMATCH among them."""
     refusal = stub.ask("choose", rc=f"nvmlInitWithFlags={code}")
     assert (refusal["error"], refusal["status"]) == (error, 3)
     assert cause in refusal["cause"] and fix in refusal["fix"]
@@ -322,6 +327,7 @@ def test_a_library_that_is_no_library(stub: Stub) -> None:
 )
 @pytest.mark.skipif(driver_present(), reason="this machine has the NVIDIA driver's library")
 def test_a_container_without_the_library_is_told_why(stub: Stub, signs: str, words: str) -> None:
+    """CT-NOLIB."""
     root = make_machine(stub.work / "container", signs=signs)
     refusal = stub.ask("choose", LD_LIBRARY_PATH="", STUB_ROOT=str(root))
     assert (refusal["error"], refusal["status"]) == ("nvml_missing", 3)

@@ -42,6 +42,7 @@ def test_a_board_describes_itself_and_hides_its_uuid(stub: Stub) -> None:
 
 
 def test_a_name_in_undecodable_bytes_is_no_fault(stub: Stub) -> None:
+    """NV-WSL."""
     board = stub.ask("board", name="NVIDIA \udcff\udcfe RTX")
     assert board["name"] == "NVIDIA \ufffd\ufffd RTX"
 
@@ -321,6 +322,7 @@ def test_another_package_under_the_name_pynvml_is_refused_in_words(
 
 
 def test_a_board_that_vanishes_leaves_reasons_not_zeros_and_closes_in_peace(stub: Stub) -> None:
+    """CT-NVMLLOST."""
     gone = stub.work / "gone"
     steps = ("energy", "power", f"touch={gone}", "energy", "power", "telemetry=7", "close")
     energy, power, _, *after = stub.ask_all(*steps, gone=str(gone), energy="5000")

@@ -344,6 +344,7 @@ def process_of(tracer: ProcessTracer) -> subprocess.Popen[str]:
 
 
 def test_a_tracer_hands_back_its_file_and_counts(tracer: ProcessTracer, tmp_path: Path) -> None:
+    """NV-GIL: by a process of its own."""
     file = tmp_path / "visit.csv"
     for _ in range(2):  # one visit after the other
         file.unlink(missing_ok=True)

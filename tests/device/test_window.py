@@ -215,6 +215,7 @@ def test_the_tick_is_measured_with_what_a_call_costs() -> None:
 
 @pytest.mark.parametrize("tick_s", [0.02, 0.05, 0.2])
 def test_other_ticks_are_found(tick_s: float) -> None:
+    """NV-TICK: measured on each board, never assumed."""
     board, clock = scene(IDLE._replace(tick_s=tick_s, call_s=0.001))
     tick = measure_tick(board, clock, ticks=10)
     assert isinstance(tick, Tick)

@@ -168,7 +168,7 @@ REMARKS: Final[dict[str, tuple[dict[str, str], str, str]]] = {
     ),
     "host of vGPUs": ({"virtualization": "3"}, "virtual_guests", "lowers the tier"),
     "thermal": ({"reasons": "32"}, "slowed_down", "lowers the tier"),
-    "ID-CONTEND, display": ({"graphics": "900"}, "display_server", "note"),
+    "ID-CONTEND, display": ({"graphics": "900"}, "display_server", "lowers the tier"),
     "MPS": ({"mps": "900"}, "mps_clients", "note"),
     "limit": ({"limit": "350000"}, "limit_lowered", "note"),
     "persistence": ({"persistence": "0"}, "persistence_off", "note"),

@@ -44,6 +44,7 @@ def test_zero_is_there_and_a_reason_is_not() -> None:
 
 
 def test_an_absence_needs_a_reason() -> None:
+    """OUT-NULL."""
     with pytest.raises(ValidationError):
         Absent(reason="")
 
@@ -70,6 +71,7 @@ def test_canonical_json_forgets_the_order_of_keys(value: dict[str, int], chance:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_canonical_json_refuses_what_is_no_number(number: float) -> None:
+    """OUT-NAN."""
     with pytest.raises(ValueError, match="JSON"):
         canonical_json({"x": number})
 

@@ -122,6 +122,7 @@ except EcoError as error:
 
 
 def test_a_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
+    """OUT-ENOSPC."""
     path = tmp_path / "report.json"
     write_whole(path, b"old")
     ended = subprocess.run(

@@ -30,8 +30,9 @@ def codes(folder: Path, behaviour: Behaviour) -> list[tuple[str, ...]]:
         (Behaviour(idle_w=IDLE_W, power=PowerKind.USAGE, module_w=500.0), "module_scope"),
         (Behaviour(idle_w=IDLE_W, virtualization="host-vgpu"), "virtual_guests"),
         (Behaviour(idle_w=IDLE_W, virtualization="host-vsga"), "virtual_guests"),
+        (Behaviour(idle_w=IDLE_W, graphics=1), "display_server"),
     ],
-    ids=["NV-MODULE", "host of vGPUs", "host of vSGAs"],
+    ids=["NV-MODULE", "host of vGPUs", "host of vSGAs", "ID-CONTEND"],
 )
 def test_a_board_that_tells_too_much_at_once_lowers_the_tier_by_name(
     tmp_path: Path, behaviour: Behaviour, code: str
@@ -52,7 +53,7 @@ def test_a_board_that_is_whole_and_its_own_is_not_lowered(
     tmp_path: Path, behaviour: Behaviour
 ) -> None:
     for lowered in codes(tmp_path, behaviour):
-        assert not {"module_scope", "virtual_guests"} & set(lowered)
+        assert not {"module_scope", "virtual_guests", "display_server"} & set(lowered)
 
 
 def test_what_the_board_offered_stands_in_the_journal_and_not_in_a_rehearsal(

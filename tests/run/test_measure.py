@@ -76,6 +76,7 @@ def test_an_arm_that_runs_out_of_memory_costs_only_itself(tmp_path: Path) -> Non
 
 
 def test_a_board_without_counter_is_measured_a_tier_lower(tmp_path: Path) -> None:
+    """NV-NOCOUNTER."""
     behaviour = Behaviour(idle_w=IDLE_W, counter=False)
     report = write_energy(Scene(tmp_path, behaviour).measure(plan()))
     for arm in report.arms:
@@ -94,6 +95,7 @@ def test_a_counter_that_starts_again_invalidates_the_window(tmp_path: Path) -> N
 
 
 def test_a_neighbour_on_the_board_invalidates(tmp_path: Path) -> None:
+    """ID-CONTEND."""
     report = write_energy(Scene(tmp_path, Behaviour(foreign=1)).measure(plan()))
     assert not any(present(arm.energy) for arm in report.arms)
     assert {f.code for f in report.findings} >= {"foreign_process"}

@@ -1,0 +1,96 @@
+"""Runs on machines with several boards, and on boards that go away, by the real command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ecocompute_cube.model.base import present, sha256_hex
+from ecocompute_cube.model.journal import SessionOpened, WindowMeasured
+from ecocompute_cube.model.plan import Precision
+from ecocompute_cube.report.build import build_report
+from ecocompute_cube.report.run import read_run
+
+from ..device.machine import make_machine
+from .rig import Scene
+
+UUIDS = [f"GPU-{n}{n}{n}{n}0000-0000" for n in range(4)]
+
+
+@pytest.fixture
+def boards(scene_of: Callable[..., Scene], libraries: Path) -> Scene:
+    """A machine with four boards; each draws 100 W."""
+    scene = scene_of(
+        protocol={
+            "mode": "precise",
+            "window_s": 0.3,
+            "blocks": 1,
+            "warmup": {"min_passes": 1, "max_passes": 1},
+        }
+    )
+    scene.environment |= {
+        "LD_LIBRARY_PATH": str(libraries / "new"),
+        "STUB_BOARDS": ",".join(UUIDS),
+        "STUB_FIELD_186": "0:1:100000",
+        "STUB_GONE": str(scene.stage / "gone"),
+        "STAGE_ROOT": str(make_machine(scene.folder / "machine")),
+    }
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("visible", "place"),
+    [("3,1", 3), ("1", 1), (UUIDS[2], 2), ("GPU-11", 1)],
+    ids=["reordered", "one", "UUID", "shortened UUID"],
+)
+def test_id_cvd_the_board_that_was_named_is_the_only_one_in_the_result(
+    boards: Scene, visible: str, place: int
+) -> None:
+    """ID-CVD, ID-NEIGHBOUR, CT-MLCUBEGPU: by NVML, by the arms, and in the journal."""
+    boards.environment["CUDA_VISIBLE_DEVICES"] = visible
+    boards.plan_to("FP16.window.hang")
+    with boards.started(rehearse=False):
+        pid = boards.wait_for("FP16.window.hung")
+        seen = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    assert f"CUDA_VISIBLE_DEVICES={UUIDS[place]}".encode() in seen
+    (session,) = (fact for fact in boards.facts() if isinstance(fact, SessionOpened))
+    assert present(session.board)
+    assert session.board.uuid_sha256 == sha256_hex(UUIDS[place].encode())
+
+
+def test_id_order_of_boards_of_two_kinds_the_index_is_nvmls_and_is_told(boards: Scene) -> None:
+    """ID-ORDER: CUDA would count the fastest first; arms are given the UUID."""
+    boards.environment |= {
+        "CUDA_VISIBLE_DEVICES": "1",
+        "STUB_NAME_0": "NVIDIA T400",
+        "STUB_NAME_1": "NVIDIA H200",
+    }
+    ended = boards.measure(rehearse=False)
+    assert ended.status == 0, ended.err
+    assert "measuring on NVIDIA H200" in ended.err and "PCI order" in ended.err
+    (session,) = (fact for fact in boards.facts() if isinstance(fact, SessionOpened))
+    assert present(session.board)
+    assert session.board.uuid_sha256 == sha256_hex(UUIDS[1].encode())
+
+
+def test_ct_nvmllost_a_board_that_goes_away_costs_windows_and_the_same_command_measures_again(
+    boards: Scene,
+) -> None:
+    """CT-NVMLLOST: nothing invalid becomes a number, and nothing that was read is lost."""
+    boards.plan_to("FP16.window.vanish")
+    ended = boards.measure(rehearse=False)
+    assert ended.status == 5, ended
+    windows = [fact for fact in boards.facts() if isinstance(fact, WindowMeasured)]
+    lost = [window for window in windows if window.arm.endswith("FP16_eager")]
+    assert lost and all(not present(window.counter) for window in lost)
+    (run,) = boards.runs
+    energies = {arm.precision: arm.energy for arm in build_report(read_run(run)).arms}
+    assert not present(energies[Precision.FP16])
+    boards.call_off("FP16.window.vanish")
+    boards.call_off("gone")
+    again = boards.measure(rehearse=False)
+    assert again.status == 0, again
+    report = build_report(read_run(boards.runs[-1]))
+    assert all(present(arm.energy) for arm in report.arms)
