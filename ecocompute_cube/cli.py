@@ -427,7 +427,7 @@ def _run(options: argparse.Namespace) -> int:
         _say("No NVIDIA driver on this machine: this is a rehearsal, no energy will be measured.")
         options.rehearse = True
     if not options.rehearse and options.equipment is None:
-        _require_board()  # before hours of downloading
+        _require_board(options.parameters_file)  # before hours of downloading
     options.results_dir = options.output_dir
     _download(options)
     report = _measured(options)
@@ -436,10 +436,14 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _require_board() -> None:
+def _require_board(plan_file: Path) -> None:
+    """See that what the plan wants to measure could be. Raises PlanError (2), NoDevice (3)."""
     from ecocompute_cube.device.nvml import require_board
+    from ecocompute_cube.model.plan import Mode
+    from ecocompute_cube.model.plan_file import read_plan
 
-    require_board()
+    if read_plan(plan_file).protocol.mode is not Mode.REHEARSAL:
+        require_board()
 
 
 def _plan(options: argparse.Namespace) -> int:
@@ -452,9 +456,10 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
+    from ecocompute_cube.device.host import package_versions
     from ecocompute_cube.doctor import Machine, as_text, examine
 
-    found = examine(Machine(), _needs(options), options.output_dir)
+    found = examine(Machine(package_versions()), _needs(options), options.output_dir)
     _print(found.model_dump_json(indent=1) + "\n" if options.json else as_text(found))
     return 0 if found.can_measure else NoDevice.exit_status
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,6 +62,17 @@ def choose_board(environment: Mapping[str, str] = os.environ, root: Path = Path(
     """
     with _nvml(environment, root) as library:
         return _first_free(library, _candidates(library, environment), root)
+
+
+@contextmanager
+def driver_kept() -> Iterator[None]:
+    """Hold NVML meanwhile: without persistence each new start of it may take seconds."""
+    with ExitStack() as held:
+        with suppress(NoDevice):
+            library = Nvml(nvidias_binding())
+            library.start()
+            held.callback(library.end)
+        yield
 
 
 def require_board(environment: Mapping[str, str] = os.environ, root: Path = Path("/")) -> None:

@@ -7,14 +7,21 @@ import platform
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube import __version__
 from ecocompute_cube.device.base import Clock, SystemClock
 from ecocompute_cube.device.faults import require_cuda
-from ecocompute_cube.device.host import available_mib, host_facts, package_versions
+from ecocompute_cube.device.host import available_mib, host_facts
 from ecocompute_cube.device.isolation import isolation
-from ecocompute_cube.device.nvml import NvmlBoard, Surveyed, none_free, survey_boards
+from ecocompute_cube.device.nvml import (
+    NvmlBoard,
+    Surveyed,
+    driver_kept,
+    none_free,
+    survey_boards,
+)
 from ecocompute_cube.device.supply import governor, supply
 from ecocompute_cube.doctor.rules import in_the_way, stop
 from ecocompute_cube.engine.window import measure_tick
@@ -46,9 +53,9 @@ _EDGE_S: Final = {
 class Machine(NamedTuple):
     """What is looked at; what tests replace."""
 
+    packages: Mapping[str, str]  #: versions by name, as installed
     environment: Mapping[str, str] = os.environ
     root: Path = Path("/")
-    packages: Mapping[str, str] = package_versions()
     clock: Clock = SystemClock()
 
 
@@ -71,11 +78,14 @@ class _Looked(NamedTuple):
 
 def examine(machine: Machine, needs: Needs | Absent, output: Path) -> Diagnosis:
     """Everything that can be told of ``machine``; ``output`` is where results would go."""
-    surveyed, stops = _surveyed(machine)
-    chosen = next((each for each in surveyed if each.refusal is None), None)
-    looked = _looked(machine, chosen or next(iter(surveyed), None))
+    with driver_kept():
+        surveyed, stops = _surveyed(machine)
+        chosen = next((each for each in surveyed if each.refusal is None), None)
+        at = chosen or next(iter(surveyed), None)
+        looked = _looked(machine, at)
     locked = chosen is not None and chosen.trouble is None
-    source = _source(looked)
+    unfit = at is None or not isinstance(at.refusal, BoardBusy | NoneType)
+    source = PowerKind.NONE if unfit else _source(looked)
     largest = needs.memory_bytes if present(needs) else needs
     facts = Diagnosis(
         format=FORMAT,

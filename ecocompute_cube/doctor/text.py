@@ -51,7 +51,7 @@ def _bound(found: Diagnosis) -> str:
     if not present(found.bound_pct):
         return f"unknown: {found.bound_pct.reason}"
     return (
-        f"{found.bound_pct:.2g} % at most, in a window of {found.window_s:.0f} s at the board's "
+        f"{found.bound_pct:.3g} % at most, in a window of {found.window_s:.0f} s at the board's "
         "limit; the sensor's gain is not in it"
     )
 

@@ -19,7 +19,7 @@ def main(output: str) -> None:
     plan, disk, memory = json.loads(os.environ.get("LOOK_NEEDS", '["small", 1000, 1000]'))
     needs = Needs(plan, disk, memory) if plan else Absent(reason="no plan was named")
     packages = json.loads(os.environ["LOOK_PACKAGES"])
-    machine = Machine(os.environ, Path(os.environ["STUB_ROOT"]), packages)
+    machine = Machine(packages, os.environ, Path(os.environ["STUB_ROOT"]))
     print(examine(machine, needs, Path(output)).model_dump_json())
     assert "torch" not in sys.modules
 

@@ -113,6 +113,7 @@ def test_what_stops_a_measurement_is_named_and_everything_else_is_told_all_the_s
     found = look(stub, **script)
     assert not found.can_measure
     assert codes(found, "stops") == {code}
+    assert (found.source == "none") == (code not in {"foreign_process", "disk_small"})
     assert found.host.cores >= 1 and found.packages == PACKAGES
     text = as_text(found)
     assert f"stops: {code}: " in text and "ecocompute run --rehearse" in text

@@ -68,7 +68,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
 
 def _diagnosis(root: Path) -> Json:
     """Of a machine that has nothing."""
-    found = examine(Machine({}, root, {}), Absent(reason="no plan was named"), root)
+    found = examine(Machine({}, {}, root), Absent(reason="no plan was named"), root)
     return json.loads(found.model_dump_json())
 
 
