@@ -25,7 +25,7 @@ from ecocompute_cube.engine.progress import Progress, poolable, progress, sessio
 from ecocompute_cube.engine.runner import Rig, Runner
 from ecocompute_cube.engine.window import measure_tick
 from ecocompute_cube.errors import Interrupted, NoDevice, NoPowerReading, PlanError
-from ecocompute_cube.model.base import Absent, present, sha256_hex
+from ecocompute_cube.model.base import Absent, MaybeFloat, present, sha256_hex
 from ecocompute_cube.model.journal import (
     FORMAT,
     PowerKind,
@@ -178,7 +178,13 @@ def _rig(
         quality_text=text,
         quality_name=text.name,
         look=lambda session, group: look_at(read_run(folder), session, group),
+        temperature=lambda: _temperature(tools.source),
     )
+
+
+def _temperature(source: PowerSource | None) -> MaybeFloat:
+    seen = Absent(reason="no board") if source is None else source.telemetry(frozenset())
+    return seen.temperature_c if present(seen) else seen
 
 
 def _open_journal(

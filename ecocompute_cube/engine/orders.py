@@ -44,6 +44,7 @@ class Warm(Record):
 
     step: Literal["warm"] = "warm"
     place: Place
+    tick_s: float | None  #: of the energy counter; None without one
 
 
 class Measure(Record):

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ecocompute_cube.engine.schedule import Block, block_order, groups
+from ecocompute_cube.model.around import Cooled
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.journal import (
     BlockClosed,
@@ -32,6 +33,8 @@ class Progress(NamedTuple):
     scored: frozenset[tuple[int, str]]  #: (session, arm)
     stopped: frozenset[tuple[int, int]] = frozenset()  #: (session, group), by the adaptive rule
 
+    first_c: tuple[tuple[int, float], ...] = ()  #: (session, its first temperature)
+
     def complete_in(self, session: int, group: int) -> int:
         """Complete blocks of a session and group."""
         return sum(key[:2] == (session, group) for key in self.complete)
@@ -52,6 +55,9 @@ def progress(facts: Iterable[Fact]) -> Progress:
         ),
         scored=frozenset(
             (f.session, f.arm) for f in known if isinstance(f, QualityScored | QualitySkipped)
+        ),
+        first_c=tuple(
+            (f.session, f.first_c) for f in known if isinstance(f, Cooled) and present(f.first_c)
         ),
         stopped=frozenset((f.session, f.group) for f in known if isinstance(f, Stopped)),
     )

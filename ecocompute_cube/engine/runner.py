@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from ecocompute_cube.engine.cooling import cool
 from ecocompute_cube.engine.orders import Load, Measure, Place, Score, Warm
 from ecocompute_cube.engine.progress import Progress, blocks_left, finished
 from ecocompute_cube.engine.schedule import groups, least_window_s, start_delay
 from ecocompute_cube.engine.traces import FOLDER, store_trace
 from ecocompute_cube.errors import ArmFailed, Interrupted, output_error
-from ecocompute_cube.model.base import present, without_paths
+from ecocompute_cube.model.around import Cooled
+from ecocompute_cube.model.base import Absent, MaybeFloat, present, without_paths
 from ecocompute_cube.model.journal import (
     ArmReady,
     BlockClosed,
@@ -58,6 +60,7 @@ class Rig(NamedTuple):
     quality_name: str
     #: whether the plan's rule ends the blocks of this (session, group), from the journal so far
     look: Callable[[int, int], Stopped | None] = lambda session, group: None
+    temperature: Callable[[], MaybeFloat] = lambda: Absent(reason="no board")
 
 
 class Runner:
@@ -83,6 +86,8 @@ class Runner:
         self._measured: set[str] = set()
         self._scored = {arm for number, arm in done.scored if number == session.session}
         self._phases: dict[str, int] = {}
+        known = (first for number, first in done.first_c if number == session.session)
+        self._first_c: MaybeFloat = next(known, Absent(reason="no temperature was read"))
         self._looked: set[tuple[int, int]] = set()  # (group, complete blocks)
 
     def run(self, block_s: float, deadline_ns: int | None) -> None:
@@ -191,17 +196,29 @@ class Runner:
 
     def _visit(self, arm: str, place: Place) -> None:
         self._rig.clock.sleep(self._plan.protocol.cooldown_s)
+        self._cool(arm, place)
         self._phases = {}
         with self._traced(arm, place), self._refusing(arm) as stage:
             stage.append("load")
             link = self._link(arm)
             stage.append("warm")
-            self._ask(link, Warm(place=place))
+            self._ask(link, Warm(place=place, tick_s=self._tick_s()))
             stage.append("window")
             self._window(link, arm, place)
             self._quality(link, arm)
         if not self._session.resident:
             self._drop(arm)
+
+    def _cool(self, arm: str, place: Place) -> None:
+        rule = self._plan.protocol.cooldown
+        if rule is None:
+            return
+        if not present(self._first_c):
+            self._first_c = self._rig.temperature()
+        pause = cool(rule, self._first_c, self._rig.temperature, self._rig.clock)
+        visit = {"session": place.session, "group": place.group, "block": place.block}
+        fact = {"arm": arm, "first_c": self._first_c, **visit, **pause._asdict()}
+        self._journal.append(Cooled.model_validate(fact))
 
     @contextlib.contextmanager
     def _traced(self, arm: str, place: Place) -> Iterator[None]:
@@ -298,11 +315,12 @@ class Runner:
             self._say_window(window)
 
     def _delay_s(self, arm: str, place: Place) -> float:
-        tick = self._session.tick
-        if not present(tick):
-            return 0.0
         share = start_delay(self._plan, place.session, place.group, place.block, arm)
-        return share * tick.median_ms / 1e3
+        return share * (self._tick_s() or 0.0)
+
+    def _tick_s(self) -> float | None:
+        tick = self._session.tick
+        return tick.median_ms / 1e3 if present(tick) else None
 
     def _say_window(self, window: WindowMeasured) -> None:
         took = seconds(window.work.end_ns - window.work.start_ns)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ecocompute_cube.backends.precision import check_certificate
 from ecocompute_cube.engine.orders import Answer, Load, Measure, Order, Score, Warm
 from ecocompute_cube.engine.pace import spin
+from ecocompute_cube.engine.settling import Pass, settled, settled_by
 from ecocompute_cube.engine.window import measure
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, present, sha256_hex
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from ecocompute_cube.model.base import MaybeFloat
     from ecocompute_cube.units import Second
 
-_TEMPERATURES: Final = 3  # readings that must agree, as in the published thermal block
 _LONGEST_PRECISE: Final = 10_000  # generations; a stop for a clock that does not move
 
 
@@ -97,25 +97,27 @@ class ArmWorker:
 
     def _warm(self, order: Warm, load: Load, session: Session) -> Warmed:
         rule = load.protocol.warmup
-        durations: list[float] = []
+        passes: list[Pass] = []
         temperatures: list[MaybeFloat] = [self._temperature()]
-        settled = False
-        while len(durations) < rule.max_passes and not settled:
+        done = False
+        while len(passes) < rule.max_passes and not done:
             tokens = self._pass_tokens(load)
-            durations.append(self._timed(session, len(durations), tokens))
+            passes.append(self._timed(session, len(passes), tokens, load.arm.workload.batch))
             temperatures.append(self._temperature())
-            settled = len(durations) >= rule.min_passes and _settled(
-                durations, temperatures, rule.settled_pct, rule.settled_c
+            done = len(passes) >= rule.min_passes and settled(
+                passes, temperatures, rule, order.tick_s
             )
         return Warmed(
             arm=load.arm.id,
             session=order.place.session,
             group=order.place.group,
             block=order.place.block,
-            passes=len(durations),
-            pass_s=tuple(durations),
+            passes=len(passes),
+            pass_s=tuple(each.seconds for each in passes),
+            pass_mj=tuple(each.mj for each in passes),
+            settled_by=settled_by(passes, rule, order.tick_s),
             temperatures_c=tuple(temperatures),
-            settled=settled,
+            settled=done,
         )
 
     def _pass_tokens(self, load: Load) -> int:
@@ -123,11 +125,21 @@ class ArmWorker:
         first, self._fresh = self._fresh, False
         return full if first and rule.full_first else min(rule.output_tokens, full)
 
-    def _timed(self, session: Session, iteration: int, tokens: int) -> float:
+    def _timed(self, session: Session, iteration: int, tokens: int, rows: int) -> Pass:
+        before = self._counter()
         start = self._clock.now_ns()
         session.generate(iteration, tokens)
         session.sync()
-        return seconds(self._clock.now_ns() - start)
+        took = seconds(self._clock.now_ns() - start)
+        after = self._counter()
+        if not present(before) or not present(after):
+            return Pass(took, before if not present(before) else after)
+        if after < before:
+            return Pass(took, Absent(reason="the counter went backwards"))
+        return Pass(took, (after - before) / (tokens * rows))
+
+    def _counter(self) -> int | Absent:
+        return Absent(reason="no board") if self._source is None else self._source.energy_mj()
 
     def _temperature(self) -> MaybeFloat:
         seen = self._telemetry(())
@@ -236,14 +248,3 @@ class ArmWorker:
 
 def _skipped(load: Load, reason: str) -> QualitySkipped:
     return QualitySkipped(arm=load.arm.id, session=load.session, reason=reason)
-
-
-def _settled(
-    durations: list[float], temperatures: list[MaybeFloat], settled_pct: float, settled_c: float
-) -> bool:
-    last = durations[-2:]
-    steady_speed = (
-        len(last) == 2 and max(last) - min(last) <= settled_pct / 100 * max(last)  # noqa: PLR2004
-    )
-    seen = [value for value in temperatures[-_TEMPERATURES:] if present(value)]
-    return steady_speed and (not seen or max(seen) - min(seen) <= settled_c)

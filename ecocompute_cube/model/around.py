@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
-from ecocompute_cube.model.base import Record
+from ecocompute_cube.model.base import Count, MaybeFloat, NonNegative, Record
 
 
 class Warmup(Record):
@@ -26,6 +28,35 @@ class Warmup(Record):
         if self.max_passes < self.min_passes:
             raise ValueError("max_passes must be at least min_passes")
         return self
+
+
+class Cooldown(Record):
+    """A pause before each visit until the board is cool, after the fixed ``cooldown_s``."""
+
+    until_c: float | None = None  #: as cool as this; null: by ``within_c``
+    within_c: float | None = Field(default=None, ge=0)  #: above the session's first temperature
+    max_s: float = Field(default=300.0, gt=0, le=3600)  #: the ceiling of each pause
+
+    @model_validator(mode="after")
+    def _one_criterion(self) -> Cooldown:
+        if (self.until_c is None) == (self.within_c is None):
+            raise ValueError("give one of until_c and within_c")
+        return self
+
+
+class Cooled(Record):
+    """The board was left alone before a visit, until it was cool or the ceiling was reached."""
+
+    kind: Literal["cooled"] = "cooled"
+    arm: str
+    session: Count
+    group: Count
+    block: Count
+    first_c: MaybeFloat  #: the session's first temperature
+    target_c: MaybeFloat
+    temperature_c: MaybeFloat  #: at the end of the pause
+    waited_s: NonNegative
+    reached: bool
 
 
 class Quality(Record):

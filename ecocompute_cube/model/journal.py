@@ -20,6 +20,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
+from ecocompute_cube.model.around import Cooled
 from ecocompute_cube.model.base import (
     Absent,
     Count,
@@ -267,6 +268,8 @@ class Warmed(Record):
     block: Count
     passes: int = Field(ge=1)
     pass_s: tuple[NonNegative, ...]
+    pass_mj: tuple[MaybeFloat, ...] = ()  #: energy per token of each; early versions: none
+    settled_by: Literal["energy", "time"] = "time"  #: what of the last passes was compared
     temperatures_c: tuple[MaybeFloat, ...]
     settled: bool
 
@@ -401,6 +404,7 @@ Fact = Annotated[
     | Resumed
     | SessionOpened
     | BlockOpened
+    | Cooled
     | ArmReady
     | Warmed
     | WindowMeasured

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ecocompute_cube.errors import PlanError
 from ecocompute_cube.model.architectures import architecture
-from ecocompute_cube.model.around import Quality, Warmup
+from ecocompute_cube.model.around import Cooldown, Quality, Warmup
 from ecocompute_cube.model.base import Record, canonical_json, sha256_hex
 from ecocompute_cube.model.hub_reference import HUB_PREFIX, parse_hub
 from ecocompute_cube.model.stop import AdaptiveStop, FixedStop, Stop
@@ -90,19 +90,19 @@ class Protocol(Record):
     """How the work is repeated, ordered and judged. Stored before the first window."""
 
     mode: Mode = Mode.PROTOCOL
-    iterations: int | None = Field(
-        default=None, ge=1, le=10_000
-    )  #: generations a window; null: by the mode
+    #: generations a window; null: by the mode
+    iterations: int | None = Field(default=None, ge=1, le=10_000)
     #: least length of a precise window, or 200 ticks of the counter if longer; below 20 s: as said
     window_s: float = Field(default=PRECISE_S, gt=0, le=3600)
-    blocks: int = Field(
-        default=DEFAULT_BLOCKS, ge=1, le=1000
-    )  #: complete blocks a session, by the rule ``fixed``
+    #: complete blocks a session, by the rule ``fixed``
+    blocks: int = Field(default=DEFAULT_BLOCKS, ge=1, le=1000)
     #: what ends a session's blocks; left out when written if ``fixed``, as by early versions, so
     #: that their plans keep their hash and their runs go on
     stop: Stop = Field(default=FixedStop(), exclude_if=lambda value: value == FixedStop())
     sessions: int = Field(default=1, ge=1, le=1000)  #: separately started machines
     cooldown_s: float = Field(default=0.0, ge=0, le=3600)  #: pause before each visit of an arm
+    #: until the board is cool, besides; null, and left out when written, if there is no such rule
+    cooldown: Cooldown | None = Field(default=None, exclude_if=lambda value: value is None)
     warmup: Warmup = Warmup()
     threshold_pct: float = Field(default=2.0, gt=0, lt=100)  #: what counts as a difference
     confidence: float = Field(default=0.95, gt=0.5, lt=1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import BaseModel, ValidationError
 
 from ecocompute_cube.errors import PlanError
-from ecocompute_cube.model.around import Quality, Warmup
+from ecocompute_cube.model.around import Cooldown, Quality, Warmup
 from ecocompute_cube.model.base import printable
 from ecocompute_cube.model.hub_reference import HUB_PREFIX, meant_hub
 from ecocompute_cube.model.plan import (
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _BEHIND: Final[dict[str, type[BaseModel]]] = {
     "protocol": Protocol,
     "warmup": Warmup,
+    "cooldown": Cooldown,
     "fixed": FixedStop,
     "adaptive": AdaptiveStop,
     "quality": Quality,

@@ -12,6 +12,7 @@ from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Arm
 from ecocompute_cube.model.stop import AdaptiveStop
 from ecocompute_cube.report.boards import board_findings
+from ecocompute_cube.report.cooling import not_cooled
 from ecocompute_cube.report.lengths import short_windows
 from ecocompute_cube.report.replicas import replica_findings
 from ecocompute_cube.report.run import RunEvidence, distinct
@@ -50,6 +51,7 @@ def arm_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
         *_no_perplexity(run, arm),
         *_unfinished(run, arm),
         *short_windows(run, arm),
+        *not_cooled(run, arm),
         *replica_findings(run, arm),
     )
     return distinct((*about_arm, *own))

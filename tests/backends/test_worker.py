@@ -107,13 +107,13 @@ def loaded(asked: Plan, folder: Path, weights: Weights = Weights.RANDOM) -> tupl
             prompt_text=str(builtin_text()),
         )
     )
-    worker.obey(Warm(place=PLACE))
+    worker.obey(Warm(place=PLACE, tick_s=0.1))
     log.clear()
     return worker, log
 
 
-def measured(worker: ArmWorker) -> WindowMeasured:
-    window = worker.obey(Measure(place=PLACE, delay_s=0.03, least_s=None, own_processes=()))
+def measured(worker: ArmWorker, least_s: float | None = None) -> WindowMeasured:
+    window = worker.obey(Measure(place=PLACE, delay_s=0.03, least_s=least_s, own_processes=()))
     assert isinstance(window, WindowMeasured)
     return window
 
@@ -134,9 +134,8 @@ def test_between_two_readings_lie_the_delay_and_ten_generations(tmp_path: Path) 
 
 
 def test_a_precise_window_looks_at_the_clock_between_generations(tmp_path: Path) -> None:
-    asked = plan(protocol={"mode": "precise", "window_s": 12.0})
-    worker, log = loaded(asked, tmp_path)
-    window = measured(worker)
+    worker, log = loaded(plan(protocol={"mode": "precise"}), tmp_path)
+    window = measured(worker, least_s=12.0)
     work = window_of(log)[2:-2]
     steps = [step for _ in range(window.iterations) for step in ("generate", "now")]
     assert work == ["sleep", "now", "now", *steps, "sync", "now"]
