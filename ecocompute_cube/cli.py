@@ -114,9 +114,9 @@ def _signals_as_interrupt() -> Iterator[None]:
 
     def interrupt(number: int, frame: object) -> None:
         nonlocal last
-        now, before = time.monotonic(), last
-        last = now
-        if now - before > _ECHO_S:
+        now = time.monotonic()
+        if now - last > _ECHO_S:
+            last = now
             raise KeyboardInterrupt
 
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}

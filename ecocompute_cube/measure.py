@@ -72,10 +72,12 @@ class Equipment(NamedTuple):
 
     def close(self) -> None:
         """Let go of the board and of what was made for the run."""
-        if self.source is not None:
-            self.source.close()
-        if self.held is not None:
-            self.held.close()
+        try:
+            if self.source is not None:
+                self.source.close()
+        finally:
+            if self.held is not None:
+                self.held.close()
 
 
 class Request(NamedTuple):
@@ -285,9 +287,9 @@ def _lock_remark(claim: Claim | None, isolated: Isolation) -> str | None:
         return (
             f"the board is not locked ({claim.trouble}): see to it that no other run measures on it"
         )
-    if isolated.board_lock == "namespace" and present(isolated.container):
+    if isolated.board_lock == "namespace":
         return (
-            "this container does not share the host's /dev/shm: only runs inside it are kept off "
+            "the host's /dev/shm is not shared: only runs inside this container are kept off "
             "the board (docker run --ipc=host locks it for the whole host)"
         )
     return None

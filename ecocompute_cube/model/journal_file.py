@@ -88,7 +88,7 @@ def _check_plan(raw: bytes, run: RunOpened, name: str) -> None:
     written = canonical_json(json.loads(raw)["record"]["plan"])
     if run.plan_sha256 not in (sha256_hex(written.encode()), run.plan.sha256):
         raise JournalBroken(
-            f"{name}, line 1: the plan is not the one whose hash was stored before the first window.",
+            f"{name}, line 1: the plan is not the one whose hash was stored with it.",
             "The journal was edited; restore the original file.",
         )
 
