@@ -70,3 +70,14 @@ def session_of(run: Path) -> dict[str, dict[str, object]]:
     records = [json.loads(line)["record"] for line in lines]
     found: dict[str, dict[str, object]] = next(r for r in records if r["kind"] == "session")
     return found
+
+
+def test_nv_wsl_every_document_says_whether_its_host_is_a_linux_under_windows(
+    tmp_path: Path,
+) -> None:
+    """NV-WSL."""
+    run = Scene(tmp_path, Behaviour(idle_w=IDLE_W)).measure(plan(**QUICK))
+    write_energy(run)
+    documents = [json.loads(file.read_text()) for file in run.glob("arms/*/energy.json")]
+    assert documents and all("wsl2" in each["environment"] for each in documents)
+    assert documents[0]["environment"]["wsl2"] == session_of(run)["host"]["wsl2"]
