@@ -15,7 +15,7 @@ from ecocompute_cube.errors import ModelCorrupt, ModelMissing
 from ecocompute_cube.model.architectures import architecture
 from ecocompute_cube.model.base import printable
 from ecocompute_cube.model.hub_reference import HUB_PREFIX
-from ecocompute_cube.model.plan import EMBEDDED, RANDOM_PREFIX, public_reference
+from ecocompute_cube.model.plan import EMBEDDED, RANDOM_PREFIX, Mode, public_reference
 from ecocompute_cube.model.stop import AdaptiveStop
 from ecocompute_cube.units import gib
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 
 _EMBEDDED_LIKE: Final = "smollm2-135m"
+_REHEARSAL: Final = (
+    "a rehearsal: a minute or two on the CPU with a small model; no energy is measured."
+)
 
 
 class Forecast(NamedTuple):
@@ -51,7 +54,7 @@ class Forecast(NamedTuple):
             f"plan {printable(self.plan.name)}, {protocol.mode}, {protocol.sessions} session(s)",
             "",
         ]
-        lines += [_arm_line(arm, guess) for arm in guess.arm_s]
+        lines += [_arm_line(arm, guess, protocol.mode) for arm in guess.arm_s]
         lines += _rule(protocol)
         lines += ["", "order in the first session:"]
         least = protocol.least_blocks
@@ -59,6 +62,8 @@ class Forecast(NamedTuple):
             f"  block {b.block + 1}{'' if b.block < least else ', if needed'}: {', '.join(b.order)}"
             for b in self.blocks
         ]
+        if protocol.mode is Mode.REHEARSAL:
+            return "\n".join([*lines, "", _REHEARSAL]) + "\n"
         lines += [
             "",
             f"about {_minutes(guess)} minutes, as fast as the host drives the board: these "
@@ -89,7 +94,9 @@ def _minutes(guess: Prediction) -> str:
     return most if least == most else f"{least} to {most}"
 
 
-def _arm_line(arm: str, guess: Prediction) -> str:
+def _arm_line(arm: str, guess: Prediction, mode: Mode) -> str:
+    if mode is Mode.REHEARSAL:
+        return f"  {arm}"
     return (
         f"  {arm}: {guess.arm_s[arm] / 60:.1f} min a visit, "
         f"{guess.load_s[arm]:.0f} s to load, {gib(guess.memory_bytes[arm]):.1f} GiB"
@@ -105,13 +112,15 @@ class _Known(NamedTuple):
 
 
 def forecast(plan: Plan, models_dir: Path) -> Forecast:
-    """What ``plan`` will take.
+    """What ``plan`` will take; of a rehearsal, what will run.
 
     Raises ModelError for a local model that cannot be taken and for one of the hub that is not
     downloaded, PlanError for rows that are longer than a model's context.
     """
     known = {public_reference(model): _known(model, models_dir) for model in plan.models}
     check_context(plan, {reference: model.max_context for reference, model in known.items()})
+    if plan.protocol.mode is Mode.REHEARSAL:
+        plan = plan.rehearsed()
     blocks = tuple(
         block_order(plan, arms, 0, group, block)
         for block in range(plan.protocol.most_blocks)

@@ -389,7 +389,8 @@ def _rehearsal_equipment(
     backend: str, root: Path, environment: dict[str, str], held: ExitStack
 ) -> Equipment:
     del root, held
-    blind = {**environment, "CUDA_VISIBLE_DEVICES": ""}
+    # Threads that spin while they wait take the cores from each other where others compute too.
+    blind = {"OMP_WAIT_POLICY": "PASSIVE", **environment, "CUDA_VISIBLE_DEVICES": ""}
     return Equipment(
         source=None,
         executor=lambda folder: ChildProcesses(backend, "none", "cpu", folder / "logs", blind),

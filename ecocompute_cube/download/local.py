@@ -131,13 +131,16 @@ def check_local(folder: Path) -> None:
 
 
 def _meant(folder: Path) -> str:
-    """What may have been meant by a folder that is not there."""
-    hub = None if folder.parent.is_dir() else meant_by_path("/".join(folder.parts[-2:]))
+    """What may have been meant by a folder that is not there: ``OWNER/NAME`` beside a plan?"""
+    owner = folder.parent
+    beside = owner.parent.is_dir() and not owner.is_dir()
+    hub = meant_by_path("/".join(folder.parts[-2:])) if beside else None
     if hub is not None:
         return f"Did you mean {hub}, the model of the Hugging Face hub?"
     return (
-        "Give the path of a checkpoint folder, 'embedded', 'random:<architecture>', "
-        "or hub:OWNER/NAME for a model of the Hugging Face hub."
+        "Give the path of a checkpoint folder (in a container: beside the plan, all it can see), "
+        "'embedded', 'random:<architecture>', or hub:OWNER/NAME for a model of the Hugging Face "
+        "hub."
     )
 
 

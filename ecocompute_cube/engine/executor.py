@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import signal
 import subprocess
@@ -25,6 +26,7 @@ _PATIENCE_S: Final = 20.0  # to free a model; the largest take a few seconds
 _BURIAL_S: Final = 5.0  # after a kill; a process that a driver holds may take for ever
 _LOOK_UP_S: Final = 1.0  # a stop may take five
 _LAST_WORDS: Final = 200  # characters
+_PROGRESS: Final = re.compile(r"\d%\|")  # a bar of tqdm's
 
 
 class ArmLink(Protocol):
@@ -191,7 +193,7 @@ class _Child:
         with self._log.open("rb") as file:
             file.seek(self._log_start)
             text = file.read().decode("utf-8", "replace")
-        lines = text.strip().splitlines()
+        lines = [line for line in text.strip().splitlines() if not _PROGRESS.search(line)]
         return f" ({_printable(lines[-1]).rstrip('.')})" if lines else ""
 
     def close(self, *, patient: bool) -> None:

@@ -110,7 +110,7 @@ def test_a_container_with_its_own_shared_memory_says_whom_its_lock_keeps_off(boa
     board.environment |= {"STAGE_ROOT": str(machine), "ECO_IMAGE": "0.1.0+abcdef0"}
     ended = board.measure(rehearse=False)
     assert ended.status == 0, ended.err
-    assert ended.err.count("only runs inside it are kept off the board") == 1
+    assert ended.err.count("only runs inside this container are kept off the board") == 1
     assert "--ipc=host" in ended.err
     (told,) = isolations(board)
     assert (told.container, told.board_lock, told.image) == ("docker", "namespace", "0.1.0+abcdef0")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ecocompute_cube.download import download, model_folder, verify
-from ecocompute_cube.download.local import LocalFolder
+from ecocompute_cube.download.local import LocalFolder, check_local
 from ecocompute_cube.errors import ModelCorrupt, ModelError
 from ecocompute_cube.model.base import Absent
 from ecocompute_cube.model.manifest import Manifest, Weights
@@ -299,3 +299,12 @@ def test_a_refused_folder_leaves_nothing_behind(
         take(folder)
     assert not model_folder("local:tiny", models).exists()
     assert [path.name for path in models.iterdir()] == [".lock"]
+
+
+def test_a_path_of_another_machine_is_not_taken_for_a_model_of_the_hub(tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        check_local(tmp_path / "data" / "models" / "qwen")
+    assert "Did you mean" not in caught.value.fix and "beside the plan" in caught.value.fix
+    with pytest.raises(ModelError, match="There is no folder") as caught:
+        check_local(tmp_path / "Qwen" / "Qwen2-0.5B")
+    assert "Did you mean hub:Qwen/Qwen2-0.5B" in caught.value.fix
