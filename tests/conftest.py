@@ -15,9 +15,10 @@ os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 for name in ("container", "KUBERNETES_SERVICE_HOST", "ECO_IMAGE"):
     os.environ.pop(name, None)
 
-# A test run that a script put in the background ignores Ctrl-C, and so would every process that
-# the tests start and interrupt.
+# A test run that a script put in the background ignores Ctrl-C, and one under nohup a closed
+# terminal; and so would every process that the tests start and stop.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True, scope="module")
