@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Seconds by which the edges of a trace's integral may be off, by what was sampled: a reading
 #: stands for the last 0.1 s (field 186) or the last second (185, power usage); nvml.h, our probe.
 #: What the driver's own samples stand for is not documented: taken as for field 186.
-_EDGE_S: Final = {
+EDGE_S: Final = {
     PowerKind.SAMPLES: 0.1,
     PowerKind.INSTANT: 0.1,
     PowerKind.AVERAGE: 1.0,
@@ -73,7 +73,7 @@ def _integral(work: Span, seen: Seen) -> _Integral:
     energy = integrate(seen.trace, work)
     if not present(energy):
         return _Integral(energy, None)
-    edge_s = _EDGE_S.get(seen.source, 1.0)
+    edge_s = EDGE_S.get(seen.source, 1.0)
     bound = integral_bound(seen.trace, work, edge_s)
     if seen.source in _MEANS:
         bound = bound.wider(edge_s * max(_peaks(seen)))
@@ -101,10 +101,10 @@ def _energy(
 def _by_trace(
     window: WindowMeasured, seen: Seen, integral: _Integral
 ) -> tuple[WindowEnergy | Absent, PowerKind]:
-    if not present(integral.energy) or integral.bound is None or seen.source not in _EDGE_S:
+    if not present(integral.energy) or integral.bound is None or seen.source not in EDGE_S:
         reasons = [r.reason for r in (window.counter, integral.energy) if isinstance(r, Absent)]
         return Absent(reason="; ".join(reasons) or "nothing was sampled"), PowerKind.NONE
-    slack = _EDGE_S[seen.source] * max(_peaks(seen))
+    slack = EDGE_S[seen.source] * max(_peaks(seen))
     low = min(integral.bound.low, Joule(integral.energy - slack))
     high = max(integral.bound.high, Joule(integral.energy + slack))
     return WindowEnergy(integral.energy, low, high, Absent(reason="no counter")), seen.source

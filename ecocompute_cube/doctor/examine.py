@@ -11,6 +11,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube import __version__
+from ecocompute_cube.analysis.reading import EDGE_S
 from ecocompute_cube.device.base import Clock, SystemClock
 from ecocompute_cube.device.faults import require_cuda
 from ecocompute_cube.device.host import available_mib, host_facts
@@ -40,14 +41,6 @@ if TYPE_CHECKING:
 _TICKS: Final = 20  # as many as a session measures
 _TICKS_S: Final = 1.5  # or fewer of a slow counter, so that all is told within 5 s
 _MIB: Final = 2**20
-
-#: Seconds by which the edges of a trace may be off, of either end (docs/method.md, the ladder).
-_EDGE_S: Final = {
-    PowerKind.SAMPLES: 0.1,
-    PowerKind.INSTANT: 0.1,
-    PowerKind.AVERAGE: 1.0,
-    PowerKind.USAGE: 1.0,
-}
 
 
 class Machine(NamedTuple):
@@ -191,7 +184,7 @@ def bound_pct(source: PowerKind, tick: Tick | Absent) -> MaybeFloat:
     if source is PowerKind.NONE:
         return Absent(reason="nothing can be read")
     if source is not PowerKind.COUNTER:
-        return 100 * _EDGE_S[source] / WINDOW_S
+        return 100 * EDGE_S[source] / WINDOW_S
     if not present(tick):
         return tick
     return 100 * 2 * (tick.longest_ms + tick.call_longest_ms) / 1e3 / WINDOW_S

@@ -17,6 +17,13 @@ from typing import Final, NamedTuple
 from ecocompute_cube.model.journal import Fact
 from ecocompute_cube.model.journal_file import read_journal
 
+#: The shortest measurement that is one.
+BRIEF: Final = {
+    "mode": "precise",
+    "window_s": 0.3,
+    "blocks": 1,
+    "warmup": {"min_passes": 1, "max_passes": 1},
+}
 ROOT: Final = Path(__file__).parents[2]
 DEADLINE_S: Final = 60.0
 REAL: Final = "ecocompute_cube.cli"
@@ -51,6 +58,29 @@ def ecocompute(
         preexec_fn=before,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+@contextlib.contextmanager
+def under_way(
+    *words: str | Path,
+    before: tuple[str, ...] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[subprocess.Popen[str]]:
+    """A module with its arguments under way; its process is gone afterwards."""
+    process = subprocess.Popen(
+        [*before, sys.executable, "-m", *map(str, words)],
+        env=surroundings(environment),
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def surroundings(more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -131,20 +161,11 @@ class Scene:
     def started(self, *more: str, rehearse: bool = True) -> Iterator[subprocess.Popen[str]]:
         """``measure`` under way; it is gone afterwards, however the test ends."""
         last = ("--rehearse",) if rehearse else ()
-        process = subprocess.Popen(
-            [sys.executable, "-m", STAGED, "measure", *self.arguments, *last, *more],
-            env=surroundings(self.environment),
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        )
+        words = (STAGED, "measure", *self.arguments, *last, *more)
         try:
-            yield process
+            with under_way(*words, environment=self.environment) as process:
+                yield process
         finally:
-            process.kill()
-            process.communicate()
             for pid in self.hung():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -14,7 +14,7 @@ from ecocompute_cube.report.build import build_report
 from ecocompute_cube.report.run import read_run
 
 from ..device.machine import make_machine
-from .rig import Scene
+from .rig import BRIEF, Scene
 
 UUIDS = [f"GPU-{n}{n}{n}{n}0000-0000" for n in range(4)]
 
@@ -22,14 +22,7 @@ UUIDS = [f"GPU-{n}{n}{n}{n}0000-0000" for n in range(4)]
 @pytest.fixture
 def boards(scene_of: Callable[..., Scene], libraries: Path) -> Scene:
     """A machine with four boards; each draws 100 W."""
-    scene = scene_of(
-        protocol={
-            "mode": "precise",
-            "window_s": 0.3,
-            "blocks": 1,
-            "warmup": {"min_passes": 1, "max_passes": 1},
-        }
-    )
+    scene = scene_of(protocol=BRIEF)
     scene.environment |= {
         "LD_LIBRARY_PATH": str(libraries / "new"),
         "STUB_BOARDS": ",".join(UUIDS),

@@ -23,20 +23,13 @@ from ecocompute_cube.report.build import build_report
 from ecocompute_cube.report.run import read_run
 
 from ..device.machine import make_machine
-from .rig import Scene, alive, assert_told, until
+from .rig import BRIEF, Scene, alive, assert_told, until
 
 
 @pytest.fixture
 def board(scene_of: Callable[..., Scene], libraries: Path) -> Scene:
     """A machine whose board draws 100 W, whatever it does."""
-    scene = scene_of(
-        protocol={
-            "mode": "precise",
-            "window_s": 0.3,
-            "blocks": 1,
-            "warmup": {"min_passes": 1, "max_passes": 1},
-        }
-    )
+    scene = scene_of(protocol=BRIEF)
     scene.environment |= {
         "LD_LIBRARY_PATH": str(libraries / "new"),
         "CUDA_VISIBLE_DEVICES": "0",

@@ -8,16 +8,14 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ecocompute_cube.model.journal import RunClosed
 
-from .rig import REAL, ROOT, STAGED, Scene, alive, surroundings, until
+from .rig import REAL, ROOT, STAGED, Scene, alive, under_way, until
 
 AT_ONCE_S = 5.0
 #: A process namespace of its own: what it starts first is to it what a container's command is.
@@ -40,24 +38,6 @@ def child_of(pid: int) -> int:
     return int(children.read_text().split()[0])
 
 
-@contextlib.contextmanager
-def command(*words: str, before: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [*before, sys.executable, "-m", *words],
-        env=surroundings(),
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def ended(process: subprocess.Popen[str], since: float) -> str:
     """What a stopped command said last; it has ended at once and with status 130."""
     _, err = process.communicate(timeout=20)
@@ -75,7 +55,7 @@ def test_a_run_that_is_the_first_process_of_its_container_is_stopped_by_sigterm(
     arguments = ("measure", *scene.arguments, "--rehearse")
     os.environ["STAGE"] = str(scene.stage)
     try:
-        with command(STAGED, *arguments, before=FIRST) as process:
+        with under_way(STAGED, *arguments, before=FIRST) as process:
             until((scene.stage / "INT8.window.hung").exists)
             first = child_of(process.pid)
             start = time.monotonic()
@@ -110,7 +90,7 @@ def heeds_sigterm(pid: int) -> bool:
 
 def test_a_stopped_report_leaves_no_half_page(tmp_path: Path) -> None:
     pages, runs = tmp_path / "pages", ROOT / "data" / "h200" / "runs"
-    with command(REAL, "report", f"--results_dir={runs}", f"--report_dir={pages}") as process:
+    with under_way(REAL, "report", f"--results_dir={runs}", f"--report_dir={pages}") as process:
         until(lambda: heeds_sigterm(process.pid))
         start = time.monotonic()
         process.send_signal(signal.SIGTERM)
@@ -123,7 +103,7 @@ def test_a_stopped_download_leaves_no_half_model(tmp_path: Path) -> None:
     plan.write_text(json.dumps({"name": "stopped", "models": ["random:smollm2-135m"]}))
     models = tmp_path / "models"
     arguments = (f"--parameters_file={plan}", f"--models_dir={models}")
-    with command(REAL, "download", *arguments) as process:
+    with under_way(REAL, "download", *arguments) as process:
         until(lambda: list(models.glob("*/*")) + list(models.glob(".*/*")))
         start = time.monotonic()
         process.send_signal(signal.SIGTERM)
