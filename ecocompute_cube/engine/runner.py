@@ -89,6 +89,7 @@ class Runner:
         known = (first for number, first in done.first_c if number == session.session)
         self._first_c: MaybeFloat = next(known, Absent(reason="no temperature was read"))
         self._looked: set[tuple[int, int]] = set()  # (group, complete blocks)
+        self._loading_s = 0.0  # of the block that is going on
 
     def run(self, block_s: float, deadline_ns: int | None) -> None:
         """Do every block this session still owes, or as many as fit before ``deadline_ns``.
@@ -108,15 +109,23 @@ class Runner:
             self._end_links(patient=False)
 
     def _blocks(self, block_s: float, deadline_ns: int | None) -> tuple[Ending, str]:
-        taken: list[float] = []
+        taken: list[tuple[float, float]] = []  # seconds of each block: loading arms, and the rest
         while (block := self._next_block()) is not None:
             start = self._rig.clock.now_ns()
-            longest = max(taken, default=block_s)
-            if deadline_ns is not None and start + nanoseconds(longest * _MARGIN) > deadline_ns:
-                return "time is up", f"the next block may take {longest:.0f} s"
+            expected = self._expected_s(block, taken) if taken else block_s
+            if deadline_ns is not None and start + nanoseconds(expected * _MARGIN) > deadline_ns:
+                return "time is up", f"the next block may take {expected:.0f} s"
+            self._loading_s = 0.0
             self._block(block)
-            taken.append(seconds(self._rig.clock.now_ns() - start))
+            took = seconds(self._rig.clock.now_ns() - start)
+            taken.append((self._loading_s, took - self._loading_s))
         return self._ending()
+
+    def _expected_s(self, block: Block, taken: list[tuple[float, float]]) -> float:
+        """As long as the slowest before it; loading counts where arms must be loaded again."""
+        loads = not self._refused.union(self._links).issuperset(block.order)
+        loading = max(loading for loading, _ in taken) if loads else 0.0
+        return loading + max(rest for _, rest in taken)
 
     def _next_block(self) -> Block | None:
         if isinstance(self._plan.protocol.stop, AdaptiveStop):
@@ -278,11 +287,13 @@ class Runner:
 
     def _link(self, arm: str) -> ArmLink:
         if arm not in self._links:
+            start = self._rig.clock.now_ns()
             self._links[arm] = self._rig.executor.start(arm)
             ready = self._ask(self._links[arm], self._load_order(self._arms[arm]))
             if isinstance(ready, ArmReady):
                 self._mark("load_start", ready.load.start_ns)
                 self._mark("model_ready", ready.load.end_ns)
+            self._loading_s += seconds(self._rig.clock.now_ns() - start)
         return self._links[arm]
 
     def _load_order(self, arm: Arm) -> Load:

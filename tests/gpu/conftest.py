@@ -24,9 +24,11 @@ def pytest_xdist_auto_num_workers() -> int:
 def uuid() -> str:
     """The board that a measurement here would use."""
     try:
-        return choose_board().uuid
+        chosen = choose_board()
     except EcoError as error:
         pytest.skip(f"no board to measure: {error.cause}")
+    chosen.claim.close()  # or every measurement that a test starts would be refused
+    return chosen.uuid
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,7 @@ def load(
     script = Path(__file__).parent / "matmul.py"
     process = subprocess.run(
         [sys.executable, str(script), uuid, str(trace)],
-        env={**cuda, "PYTHONPATH": str(ROOT)},
+        env={**cuda, "PYTHONPATH": os.pathsep.join([str(ROOT), cuda.get("PYTHONPATH", "")])},
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -11,7 +11,12 @@ import pytest
 from ecocompute_cube.report.write import write_energy
 
 ROOT: Final = Path(__file__).parents[2]
-RUNS: Final = sorted(path.parent for path in ROOT.glob("data/h200/runs/*/journal.jsonl"))
+H200: Final = ROOT / "data" / "h200"
+RUNS: Final = sorted(
+    journal.parent
+    for shelf in ("runs", "container")
+    for journal in (H200 / shelf).rglob("journal.jsonl")
+)
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)

@@ -1,0 +1,40 @@
+"""How many blocks a limited visit begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ecocompute_cube.model.journal import RunClosed
+from ecocompute_cube.report.run import read_run
+
+from .rig import FaultyBackend, Scene, plan
+
+if TYPE_CHECKING:
+    from ecocompute_cube.backends.base import Session
+    from ecocompute_cube.model.manifest import Manifest
+    from ecocompute_cube.model.plan import Arm
+
+LOAD_S: Final = 300.0
+
+
+class SlowToLoad(FaultyBackend):
+    """Minutes to load an arm, which then stays."""
+
+    def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
+        self.scene.clock.sleep(LOAD_S)
+        return super().load(arm, manifest, folder)
+
+
+def test_blocks_that_load_nothing_are_not_expected_to_last_as_long_as_the_first(
+    tmp_path: Path,
+) -> None:
+    asked = plan(
+        arms=["FP16", "NF4"],
+        workloads=[{"output_tokens": 16}],
+        protocol={"mode": "precise", "iterations": 1, "blocks": 4},
+    )
+    run = Scene(tmp_path, backend=SlowToLoad).measure(asked, max_minutes=(2 * LOAD_S + 240) / 60)
+    closed = read_run(run).journal.records[-1]
+    assert isinstance(closed, RunClosed)
+    assert closed.reason == "finished"
