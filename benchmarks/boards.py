@@ -26,8 +26,9 @@ from ecocompute_cube.device.base import POLLED
 from ecocompute_cube.device.scripted import Behaviour, ScriptedBoard, ScriptedClock
 from ecocompute_cube.engine.window import Window, measure, measure_tick
 from ecocompute_cube.model.base import Absent, present
-from ecocompute_cube.model.journal import PowerKind, Tick, WindowMeasured
+from ecocompute_cube.model.journal import WindowMeasured
 from ecocompute_cube.model.plan import Workload
+from ecocompute_cube.model.readings import PowerKind, Tick
 from ecocompute_cube.units import nanoseconds, seconds
 
 _REACH: Final = 0.995  # issue: true energy × gain inside the bound at least so often

@@ -27,7 +27,8 @@ from ecocompute_cube.device.base import RawTrace
 from ecocompute_cube.engine.orders import Place
 from ecocompute_cube.engine.traces import store_trace
 from ecocompute_cube.model.base import present
-from ecocompute_cube.model.journal import TRACE_COLUMNS, PowerKind, TraceStored
+from ecocompute_cube.model.journal import TRACE_COLUMNS, TraceStored
+from ecocompute_cube.model.readings import PowerKind
 
 _MOST_MIB: Final = 60.0
 _MOST_SHARE: Final = 0.01  # of one core

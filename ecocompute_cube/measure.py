@@ -28,14 +28,13 @@ from ecocompute_cube.errors import Interrupted, NoDevice, NoPowerReading, PlanEr
 from ecocompute_cube.model.base import Absent, MaybeFloat, present, sha256_hex
 from ecocompute_cube.model.journal import (
     FORMAT,
-    PowerKind,
     Resumed,
     RunOpened,
     SessionOpened,
-    Tick,
 )
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, JournalWriter
 from ecocompute_cube.model.plan import Mode
+from ecocompute_cube.model.readings import PowerKind, Tick
 from ecocompute_cube.report.recompute import ARMS_FOLDER
 from ecocompute_cube.report.run import read_run
 from ecocompute_cube.report.stopping import look_at
@@ -48,9 +47,10 @@ if TYPE_CHECKING:
     from ecocompute_cube.device.base import Tracer
     from ecocompute_cube.device.lock import Claim
     from ecocompute_cube.model.capabilities import Capabilities
-    from ecocompute_cube.model.journal import Board, Fact, Isolation
+    from ecocompute_cube.model.journal import Fact, Isolation
     from ecocompute_cube.model.manifest import Manifest
     from ecocompute_cube.model.plan import Plan
+    from ecocompute_cube.model.readings import Board
 
 _BACKEND: Final = "ecocompute_cube.backends.transformers:TransformersBackend"
 _MEMORY_SHARE: Final = 0.9  # of the board, for arms side by side

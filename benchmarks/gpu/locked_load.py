@@ -31,7 +31,7 @@ from ecocompute_cube.model.base import present
 from ecocompute_cube.units import Watt, seconds
 
 if TYPE_CHECKING:
-    from ecocompute_cube.model.journal import Span, Tick
+    from ecocompute_cube.model.readings import Span, Tick
 
 _REACH_PCT: Final = 3.5  # upper end of the CV of our windows
 _DUTY: Final = 0.25

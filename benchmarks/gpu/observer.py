@@ -34,7 +34,7 @@ from ecocompute_cube.units import Watt, percent, seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ecocompute_cube.model.journal import Tick
+    from ecocompute_cube.model.readings import Tick
 
 _REACH_PCT: Final = {"captured": 0.5, "eager": 1.0}  # upper end of the 95 % interval, of the cost
 _TOKENS: Final = {"captured": 256, "eager": 32}  # a generation: under a second

@@ -25,7 +25,12 @@ from ecocompute_cube.model.base import Absent
 from ecocompute_cube.units import Joule, Second, Watt, joules, seconds
 
 if TYPE_CHECKING:
-    from ecocompute_cube.model.journal import CounterBracket, CounterReading, Span, Tick
+    from ecocompute_cube.model.readings import (
+        CounterBracket,
+        CounterReading,
+        Span,
+        Tick,
+    )
 
 _SEEN_LATE: Final = 0.8  # of a tick: below the closest ticks on an H200 (0.89, our probe)
 

@@ -12,7 +12,6 @@ from ecocompute_cube.model.journal import (
     ArmReady,
     BlockClosed,
     Fact,
-    PowerKind,
     QualityScored,
     QualitySkipped,
     Refused,
@@ -24,6 +23,7 @@ from ecocompute_cube.model.journal import (
     Warmed,
     WindowMeasured,
 )
+from ecocompute_cube.model.readings import PowerKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

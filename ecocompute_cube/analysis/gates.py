@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.claims import Finding
-from ecocompute_cube.model.journal import PowerKind
+from ecocompute_cube.model.readings import PowerKind
 from ecocompute_cube.units import Joule, joules, seconds
 
 if TYPE_CHECKING:

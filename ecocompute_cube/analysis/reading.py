@@ -8,14 +8,19 @@ from ecocompute_cube.analysis.energy import WindowEnergy, counter_energy
 from ecocompute_cube.analysis.gates import Judged
 from ecocompute_cube.analysis.traces import integral_bound, integrate, rate_hz
 from ecocompute_cube.model.base import Absent, present
-from ecocompute_cube.model.journal import COUNTER_STUCK, PowerKind
+from ecocompute_cube.model.readings import COUNTER_STUCK, PowerKind
 from ecocompute_cube.units import Joule, Watt, seconds
 
 if TYPE_CHECKING:
     from ecocompute_cube.analysis.traces import Bound, Trace
     from ecocompute_cube.model.base import MaybeFloat
-    from ecocompute_cube.model.journal import ClockAlignment, Span, Tick, Warmed, WindowMeasured
+    from ecocompute_cube.model.journal import (
+        ClockAlignment,
+        Warmed,
+        WindowMeasured,
+    )
     from ecocompute_cube.model.plan import Workload
+    from ecocompute_cube.model.readings import Span, Tick
 
 #: Seconds by which the edges of a trace's integral may be off, by what was sampled: a reading
 #: stands for the last 0.1 s (field 186) or the last second (185, power usage); nvml.h, our probe.

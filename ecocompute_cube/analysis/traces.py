@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ecocompute_cube.model.journal import Span, TraceStored
+    from ecocompute_cube.model.journal import TraceStored
+    from ecocompute_cube.model.readings import Span
 
 _HEADS: Final = (TRACE_COLUMNS, TRACE_COLUMNS[:5])
 _LONGEST_GAP_S: Final = 0.5  # five refreshes of the slowest sensor seen

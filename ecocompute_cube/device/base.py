@@ -12,7 +12,12 @@ if TYPE_CHECKING:
 
     from ecocompute_cube.model.base import MaybeFloat
     from ecocompute_cube.model.capabilities import Capabilities
-    from ecocompute_cube.model.journal import Board, ClockAlignment, PowerKind, Telemetry
+    from ecocompute_cube.model.journal import ClockAlignment
+    from ecocompute_cube.model.readings import (
+        Board,
+        PowerKind,
+        Telemetry,
+    )
 
 #: Why a polled record has no alignment: its times are CLOCK_MONOTONIC's from the start.
 POLLED: Final = Absent(reason="polled by the clock of the windows")

@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.model.base import Absent, MaybeInt, MaybeStr, present
-from ecocompute_cube.model.journal import ContainerKind, Isolation, Reach
+from ecocompute_cube.model.journal import (
+    ContainerKind,
+    Isolation,
+    Reach,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -26,7 +26,11 @@ from ecocompute_cube.device.refusals import refusal
 from ecocompute_cube.device.visible import Candidate, Seen, candidates
 from ecocompute_cube.errors import BoardBusy, NoDevice, NoGpu
 from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt, MaybeStr, present, sha256_hex
-from ecocompute_cube.model.journal import Board, PowerKind, Telemetry
+from ecocompute_cube.model.readings import (
+    Board,
+    PowerKind,
+    Telemetry,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -23,7 +23,8 @@ from ecocompute_cube.device.base import POLLED, PowerSource, RawTrace, SystemClo
 from ecocompute_cube.device.drain import Drain
 from ecocompute_cube.errors import EcoError, output_error
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
-from ecocompute_cube.model.journal import TRACE_COLUMNS, ClockAlignment, PowerKind
+from ecocompute_cube.model.journal import TRACE_COLUMNS, ClockAlignment
+from ecocompute_cube.model.readings import PowerKind
 from ecocompute_cube.units import nanoseconds, seconds
 
 if TYPE_CHECKING:

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ecocompute_cube.device.base import RawTrace
 from ecocompute_cube.model.base import Absent, MaybeFloat, sha256_hex
 from ecocompute_cube.model.capabilities import Capabilities
-from ecocompute_cube.model.journal import TRACE_COLUMNS, Board, PowerKind, Telemetry
+from ecocompute_cube.model.journal import TRACE_COLUMNS
+from ecocompute_cube.model.readings import (
+    Board,
+    PowerKind,
+    Telemetry,
+)
 from ecocompute_cube.units import nanoseconds, seconds
 
 if TYPE_CHECKING:

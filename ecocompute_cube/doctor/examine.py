@@ -29,14 +29,14 @@ from ecocompute_cube.engine.window import measure_tick
 from ecocompute_cube.errors import BoardBusy, NoDevice
 from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt, present
 from ecocompute_cube.model.doctor import FORMAT, WINDOW_S, Diagnosis, Hindrance, Room, SeenBoard
-from ecocompute_cube.model.journal import PowerKind, Tick
+from ecocompute_cube.model.readings import PowerKind, Tick
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ecocompute_cube.device.base import PowerSource
     from ecocompute_cube.model.capabilities import Capabilities
-    from ecocompute_cube.model.journal import Board
+    from ecocompute_cube.model.readings import Board
 
 _TICKS: Final = 20  # as many as a session measures
 _TICKS_S: Final = 1.5  # or fewer of a slow counter, so that all is told within 5 s

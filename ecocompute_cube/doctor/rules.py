@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.doctor import Diagnosis, Effect, Hindrance
-from ecocompute_cube.model.journal import PowerKind
+from ecocompute_cube.model.readings import PowerKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

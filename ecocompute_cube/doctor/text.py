@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt, present, printable
-from ecocompute_cube.model.journal import PowerKind
+from ecocompute_cube.model.readings import PowerKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ecocompute_cube.model.capabilities import Capabilities, SampleBuffer
     from ecocompute_cube.model.doctor import Diagnosis, Hindrance, Room, SeenBoard
-    from ecocompute_cube.model.journal import Isolation, Tick
+    from ecocompute_cube.model.journal import Isolation
+    from ecocompute_cube.model.readings import Tick
 
 Row: TypeAlias = tuple[str, str]
 

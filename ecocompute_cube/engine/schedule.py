@@ -10,8 +10,8 @@ from ecocompute_cube.model.plan import PRECISE_S, PRECISE_TICKS, Mode
 from ecocompute_cube.units import Second
 
 if TYPE_CHECKING:
-    from ecocompute_cube.model.journal import Tick
     from ecocompute_cube.model.plan import Plan, Protocol
+    from ecocompute_cube.model.readings import Tick
 
 
 class Block(NamedTuple):

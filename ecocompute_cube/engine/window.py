@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, present
-from ecocompute_cube.model.journal import (
+from ecocompute_cube.model.readings import (
     COUNTER_STUCK,
     CounterBracket,
     CounterReading,

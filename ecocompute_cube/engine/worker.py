@@ -14,16 +14,18 @@ from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, present, sha256_hex
 from ecocompute_cube.model.journal import (
     ArmReady,
-    CounterBracket,
     QualityScored,
     QualitySkipped,
-    Span,
-    Telemetry,
     Warmed,
     WindowMeasured,
 )
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import PROTOCOL_ITERATIONS
+from ecocompute_cube.model.readings import (
+    CounterBracket,
+    Span,
+    Telemetry,
+)
 from ecocompute_cube.units import nanoseconds, seconds
 
 if TYPE_CHECKING:

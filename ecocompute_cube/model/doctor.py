@@ -6,7 +6,12 @@ from typing import Final, Literal, TypeAlias
 
 from ecocompute_cube.model.base import Absent, Count, MaybeFloat, MaybeInt, MaybeStr, Record
 from ecocompute_cube.model.capabilities import Capabilities
-from ecocompute_cube.model.journal import Board, Host, Isolation, PowerKind, Tick
+from ecocompute_cube.model.journal import Host, Isolation
+from ecocompute_cube.model.readings import (
+    Board,
+    PowerKind,
+    Tick,
+)
 
 FORMAT: Final = "ecocompute-doctor/1"
 WINDOW_S: Final = 20.0  # docs/formats.md: ``window_s`` of mode ``precise`` by default

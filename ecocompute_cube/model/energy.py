@@ -28,9 +28,10 @@ from ecocompute_cube.model.base import (
     UtcTime,
 )
 from ecocompute_cube.model.claims import Comparison, Finding, Interval
-from ecocompute_cube.model.journal import EARLY, Certificate, Isolation, PowerKind
+from ecocompute_cube.model.journal import Certificate, Isolation
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Mode, Precision, Runtime
+from ecocompute_cube.model.readings import EARLY, PowerKind
 
 Positive = Annotated[float, Field(gt=0)]
 

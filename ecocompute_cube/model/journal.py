@@ -15,7 +15,6 @@ across boots.
 
 from __future__ import annotations
 
-import enum
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
@@ -35,6 +34,16 @@ from ecocompute_cube.model.base import (
 from ecocompute_cube.model.capabilities import Capabilities
 from ecocompute_cube.model.manifest import Manifest
 from ecocompute_cube.model.plan import Plan
+from ecocompute_cube.model.readings import (
+    EARLY,
+    Board,
+    CounterBracket,
+    Ns,
+    PowerKind,
+    Span,
+    Telemetry,
+    Tick,
+)
 from ecocompute_cube.model.stop import Stopped
 
 FORMAT: Final = "ecocompute-journal/1"
@@ -50,57 +59,8 @@ TRACE_COLUMNS: Final = (
 )
 GENESIS: Final = "0" * 64  #: ``prev`` of the first line
 
-#: How the reason begins where a counter stands still: the window writes it, the rules read it.
-COUNTER_STUCK: Final = "the energy counter did not move"
-
-#: Of a field that a journal had not yet when it was written.
-EARLY: Final = Absent(reason="not recorded by early versions")
-
 ContainerKind: TypeAlias = Literal["docker", "podman", "other"]
 Reach: TypeAlias = Literal["host", "namespace"]
-Ns = Annotated[int, Field(ge=0)]
-
-
-class PowerKind(enum.StrEnum):
-    """Where a power or energy reading comes from, best first."""
-
-    COUNTER = "energy-counter"  # nvmlDeviceGetTotalEnergyConsumption, mJ since driver load
-    SAMPLES = "power-samples"  # nvmlDeviceGetSamples, total power: the driver's own record
-    INSTANT = "power-instant"  # NVML field 186, scope GPU
-    AVERAGE = "power-average"  # NVML field 185, scope GPU: mean of about one second
-    USAGE = "power-usage"  # nvmlDeviceGetPowerUsage: instant or average, by board
-    NONE = "none"
-
-
-class Board(Record):
-    """One board as it describes itself. The UUID is kept as a hash only."""
-
-    name: str
-    uuid_sha256: Sha256
-    architecture: str  #: by compute capability: turing, ampere, ada, hopper, blackwell, …
-    compute_capability: str
-    memory_mib: int
-    driver: str
-    nvml: str
-    energy_counter: bool | Absent
-    power: PowerKind  #: what the side sampler reads
-    power_limit_w: MaybeFloat
-    power_limit_default_w: MaybeFloat
-    persistence: bool | Absent
-    mig: bool | Absent
-    ecc: bool | Absent
-    virtualization: MaybeStr
-
-
-class Tick(Record):
-    """How often the energy counter advances, and what a reading costs."""
-
-    median_ms: float = Field(gt=0)
-    shortest_ms: float = Field(gt=0)
-    longest_ms: float = Field(gt=0)
-    ticks: int = Field(ge=1)
-    call_median_ms: float = Field(ge=0)
-    call_longest_ms: float = Field(ge=0)
 
 
 class Host(Record):
@@ -126,48 +86,6 @@ class Isolation(Record):
     image: MaybeStr  #: version and revision of the container's image, as its ECO_IMAGE says
     #: who is kept off the board: every run on the `host`, or only those in the same IPC `namespace`
     board_lock: Reach | Absent
-
-
-class Telemetry(Record):
-    """What a board said of itself at one moment."""
-
-    at_ns: Ns
-    temperature_c: MaybeFloat
-    power_w: MaybeFloat
-    sm_clock_mhz: MaybeFloat
-    memory_clock_mhz: MaybeFloat
-    event_reasons: tuple[str, ...] | Absent
-    foreign_processes: MaybeInt  #: compute processes that are not of this run
-
-
-class CounterReading(Record):
-    """One reading of the energy counter, between two looks at the clock."""
-
-    before_ns: Ns
-    energy_mj: Count
-    after_ns: Ns
-
-
-class CounterBracket(Record):
-    """The five readings around a window.
-
-    ``previous`` and ``opening`` are first readings after two successive ticks, before the work;
-    ``closing`` is read when the work has ended, ``next`` and ``after_next`` right after the two
-    ticks that follow. A counter that lags by up to one tick has taken in all of the work by then.
-    """
-
-    previous: CounterReading
-    opening: CounterReading
-    closing: CounterReading
-    next: CounterReading
-    after_next: CounterReading
-
-
-class Span(Record):
-    """From the start of the work to the end of its last kernel."""
-
-    start_ns: Ns
-    end_ns: Ns
 
 
 class LedgerRow(Record):

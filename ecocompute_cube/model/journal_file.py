@@ -19,7 +19,12 @@ from pydantic import ValidationError
 from ecocompute_cube.errors import JournalBroken, PlanError, output_error
 from ecocompute_cube.model.base import canonical_json, sha256_hex
 from ecocompute_cube.model.files import sync_folder, write_whole
-from ecocompute_cube.model.journal import GENESIS, Fact, Line, RunOpened
+from ecocompute_cube.model.journal import (
+    GENESIS,
+    Fact,
+    Line,
+    RunOpened,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,14 @@ from pydantic import Field
 
 from ecocompute_cube.model.base import Absent, Count, MaybeFloat, Record, Sha256, UtcTime
 from ecocompute_cube.model.claims import Comparison, Effect, Finding, Interval
-from ecocompute_cube.model.journal import Board, Host, PowerKind, Tick
+from ecocompute_cube.model.journal import Host
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import BASELINE, Plan, Precision, Runtime, Workload
+from ecocompute_cube.model.readings import (
+    Board,
+    PowerKind,
+    Tick,
+)
 
 FORMAT: Final = "ecocompute-report/1"
 

@@ -9,8 +9,9 @@ from ecocompute_cube.analysis.gates import Judged
 from ecocompute_cube.analysis.ratios import log_interval, replicates
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
 from ecocompute_cube.model.claims import Comparison
-from ecocompute_cube.model.journal import PowerKind, QualityScored
+from ecocompute_cube.model.journal import QualityScored
 from ecocompute_cube.model.plan import BASELINE, Arm
+from ecocompute_cube.model.readings import PowerKind
 from ecocompute_cube.model.report import (
     FORMAT,
     ArmReport,

@@ -20,8 +20,9 @@ from ecocompute_cube.model.energy import (
     SystemUnderTest,
     Workload,
 )
-from ecocompute_cube.model.journal import PowerKind, QualityScored, SessionOpened
+from ecocompute_cube.model.journal import QualityScored, SessionOpened
 from ecocompute_cube.model.plan import BASELINE, Arm
+from ecocompute_cube.model.readings import PowerKind
 from ecocompute_cube.report.build import mean_nll, perplexity, worst_source
 from ecocompute_cube.report.findings import arm_findings, findings_of
 from ecocompute_cube.report.run import RunEvidence

@@ -16,7 +16,8 @@ from ecocompute_cube.model.energy import (
     Thermal,
     TraceFile,
 )
-from ecocompute_cube.model.journal import EARLY, TRACE_COLUMNS, Telemetry, TraceStored
+from ecocompute_cube.model.journal import TRACE_COLUMNS, TraceStored
+from ecocompute_cube.model.readings import EARLY, Telemetry
 from ecocompute_cube.units import seconds
 
 if TYPE_CHECKING:

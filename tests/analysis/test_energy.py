@@ -6,7 +6,12 @@ import pytest
 
 from ecocompute_cube.analysis.energy import counter_energy
 from ecocompute_cube.model.base import Absent, present
-from ecocompute_cube.model.journal import CounterBracket, CounterReading, Span, Tick
+from ecocompute_cube.model.readings import (
+    CounterBracket,
+    CounterReading,
+    Span,
+    Tick,
+)
 from ecocompute_cube.units import Watt
 
 TICK = Tick(

@@ -11,16 +11,18 @@ from ecocompute_cube.analysis.gates import GATES, Judged, judge, valid
 from ecocompute_cube.analysis.traces import Bound
 from ecocompute_cube.model.base import Absent
 from ecocompute_cube.model.journal import (
-    CounterBracket,
-    CounterReading,
     LedgerRow,
-    PowerKind,
-    Span,
-    Telemetry,
     Warmed,
     WindowMeasured,
 )
 from ecocompute_cube.model.plan import Workload
+from ecocompute_cube.model.readings import (
+    CounterBracket,
+    CounterReading,
+    PowerKind,
+    Span,
+    Telemetry,
+)
 from ecocompute_cube.units import Joule, Watt, nanoseconds
 
 GONE = Absent(reason="gone")

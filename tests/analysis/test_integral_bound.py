@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ecocompute_cube.analysis.traces import Bound, Trace, integral_bound, integrate
 from ecocompute_cube.device.scripted import Behaviour, ScriptedBoard, ScriptedClock
 from ecocompute_cube.model.base import present
-from ecocompute_cube.model.journal import Span
+from ecocompute_cube.model.readings import Span
 from ecocompute_cube.units import Joule
 
 MS = 1_000_000

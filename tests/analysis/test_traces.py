@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from ecocompute_cube.analysis.traces import Trace, integrate, parse_trace, rate_hz, read_trace
 from ecocompute_cube.model.base import Absent, present, sha256_hex
-from ecocompute_cube.model.journal import PowerKind, Span, TraceStored
+from ecocompute_cube.model.journal import TraceStored
+from ecocompute_cube.model.readings import PowerKind, Span
 
 HEADER = "t_ns,power_w,temperature_c,sm_clock_mhz,memory_clock_mhz\n"
 MS = 1_000_000

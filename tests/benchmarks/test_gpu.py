@@ -10,7 +10,7 @@ import pytest
 from benchmarks.gpu import locked_load, observer
 from benchmarks.gpu.locked_load import Beat, polled, spread
 from benchmarks.gpu.observer import Reading, costs
-from ecocompute_cube.model.journal import Span
+from ecocompute_cube.model.readings import Span
 
 
 def pairs(time_factor: float, energy_factor: float) -> list[Reading]:

@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ecocompute_cube.model.journal import BlockClosed, Fact, Refused, RunClosed, WindowMeasured
+from ecocompute_cube.model.journal import (
+    BlockClosed,
+    Fact,
+    Refused,
+    RunClosed,
+    WindowMeasured,
+)
 
 from .rig import STAGED, Scene, alive, assert_told, ecocompute, until
 

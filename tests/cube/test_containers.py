@@ -21,7 +21,11 @@ import pytest
 from ecocompute_cube import __version__
 from ecocompute_cube.device.lock import claim
 from ecocompute_cube.model.base import present
-from ecocompute_cube.model.journal import Isolation, RunClosed, SessionOpened
+from ecocompute_cube.model.journal import (
+    Isolation,
+    RunClosed,
+    SessionOpened,
+)
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, read_journal
 
 from .engine import (

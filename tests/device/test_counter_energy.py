@@ -11,7 +11,11 @@ from ecocompute_cube.analysis.energy import WindowEnergy, counter_energy
 from ecocompute_cube.device.scripted import Behaviour, ScriptedBoard, ScriptedClock
 from ecocompute_cube.engine.window import measure, measure_tick
 from ecocompute_cube.model.base import Absent, present
-from ecocompute_cube.model.journal import CounterBracket, Span, Tick
+from ecocompute_cube.model.readings import (
+    CounterBracket,
+    Span,
+    Tick,
+)
 from ecocompute_cube.units import Watt, joules
 
 DRIVER_LOADED_W = 1000.0  # with this, for a day: a counter that stands far above any window

@@ -18,7 +18,8 @@ import pytest
 from ecocompute_cube.device.base import POLLED, RawTrace
 from ecocompute_cube.device.sampler import ProcessTracer
 from ecocompute_cube.model.base import Absent
-from ecocompute_cube.model.journal import TRACE_COLUMNS, ClockAlignment, PowerKind
+from ecocompute_cube.model.journal import TRACE_COLUMNS, ClockAlignment
+from ecocompute_cube.model.readings import PowerKind
 
 from .conftest import ONE, ROOT, Stub
 

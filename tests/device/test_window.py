@@ -12,7 +12,7 @@ from ecocompute_cube.device.scripted import Behaviour, ScriptedBoard, ScriptedCl
 from ecocompute_cube.engine.window import Window, measure, measure_tick, wait_for_tick
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, present
-from ecocompute_cube.model.journal import CounterReading, Tick
+from ecocompute_cube.model.readings import CounterReading, Tick
 
 IDLE = Behaviour(idle_w=100.0, tick_s=0.1, call_s=0.003)
 STUCK = Absent(reason="the energy counter did not move for 2 s")

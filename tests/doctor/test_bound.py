@@ -10,7 +10,7 @@ from ecocompute_cube.doctor.examine import bound_pct, quick_tick
 from ecocompute_cube.engine.window import measure
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.doctor import WINDOW_S
-from ecocompute_cube.model.journal import PowerKind
+from ecocompute_cube.model.readings import PowerKind
 from ecocompute_cube.units import Watt
 
 

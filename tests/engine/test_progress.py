@@ -20,7 +20,6 @@ from ecocompute_cube.engine.progress import (
 from ecocompute_cube.engine.schedule import Block, groups
 from ecocompute_cube.model.base import Absent
 from ecocompute_cube.model.journal import (
-    EARLY,
     BlockClosed,
     BlockOpened,
     Fact,
@@ -29,6 +28,7 @@ from ecocompute_cube.model.journal import (
     SessionOpened,
 )
 from ecocompute_cube.model.plan import Plan
+from ecocompute_cube.model.readings import EARLY
 from ecocompute_cube.model.stop import Stopped
 
 from ..model.facts import run_opened, session_opened

@@ -12,8 +12,8 @@ from scipy import stats
 
 from ecocompute_cube.engine.schedule import block_order, groups, least_window_s, start_delay
 from ecocompute_cube.model.base import Absent
-from ecocompute_cube.model.journal import Tick
 from ecocompute_cube.model.plan import Plan
+from ecocompute_cube.model.readings import Tick
 
 from ..run.rig import plan
 

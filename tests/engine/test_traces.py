@@ -12,7 +12,8 @@ from ecocompute_cube.engine.orders import Place
 from ecocompute_cube.engine.traces import store_trace
 from ecocompute_cube.errors import OutputError
 from ecocompute_cube.model.base import Absent, sha256_hex
-from ecocompute_cube.model.journal import PowerKind, TraceLost, TraceStored
+from ecocompute_cube.model.journal import TraceLost, TraceStored
+from ecocompute_cube.model.readings import PowerKind
 
 HEADER = "t_ns,power_w,temperature_c,sm_clock_mhz,memory_clock_mhz\n"
 PLACE = Place(session=1, group=0, block=2, position=0)

@@ -10,7 +10,7 @@ from ecocompute_cube.device.base import SystemClock
 from ecocompute_cube.device.nvml import NvmlBoard
 from ecocompute_cube.engine.window import measure_tick, wait_for_tick
 from ecocompute_cube.model.base import present, sha256_hex
-from ecocompute_cube.model.journal import PowerKind, Tick
+from ecocompute_cube.model.readings import PowerKind, Tick
 
 pytestmark = pytest.mark.gpu
 

@@ -14,7 +14,12 @@ from typing import Any
 import pytest
 
 from ecocompute_cube.model.base import present
-from ecocompute_cube.model.journal import BlockClosed, Resumed, RunClosed, TraceStored
+from ecocompute_cube.model.journal import (
+    BlockClosed,
+    Resumed,
+    RunClosed,
+    TraceStored,
+)
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, read_journal
 from ecocompute_cube.report.build import build_report
 from ecocompute_cube.report.run import read_run

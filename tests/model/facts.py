@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ecocompute_cube.model.base import Absent
-from ecocompute_cube.model.journal import BlockClosed, BlockOpened, Fact, RunOpened, SessionOpened
+from ecocompute_cube.model.journal import (
+    BlockClosed,
+    BlockOpened,
+    Fact,
+    RunOpened,
+    SessionOpened,
+)
 from ecocompute_cube.model.journal_file import JournalWriter
 from ecocompute_cube.model.plan import Plan
 

@@ -9,7 +9,7 @@ import pytest
 
 from ecocompute_cube.device.scripted import Behaviour
 from ecocompute_cube.model.base import present
-from ecocompute_cube.model.journal import PowerKind
+from ecocompute_cube.model.readings import PowerKind
 from ecocompute_cube.report.write import write_energy
 
 from ..run.rig import IDLE_W, Scene, plan

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecocompute_cube.model.base import Absent, present
-from ecocompute_cube.model.journal import Fact, Span, WindowMeasured
+from ecocompute_cube.model.journal import Fact, WindowMeasured
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, read_journal
+from ecocompute_cube.model.readings import Span
 from ecocompute_cube.report.text import as_text
 from ecocompute_cube.report.write import read_results, write_energy
 

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from ecocompute_cube.device.scripted import Behaviour, ScriptedBoard
 from ecocompute_cube.model.around import Cooled
-from ecocompute_cube.model.journal import Telemetry
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, read_journal
 from ecocompute_cube.model.plan import Plan
+from ecocompute_cube.model.readings import Telemetry
 from ecocompute_cube.report.write import write_energy
 from ecocompute_cube.units import seconds
 

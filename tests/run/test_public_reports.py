@@ -12,7 +12,7 @@ import pytest
 from ecocompute_cube.device.scripted import Behaviour, ScriptedBoard
 from ecocompute_cube.errors import NoPowerReading
 from ecocompute_cube.model.base import Absent, present
-from ecocompute_cube.model.journal import PowerKind
+from ecocompute_cube.model.readings import PowerKind
 from ecocompute_cube.model.report import Report
 from ecocompute_cube.report.write import write_energy, write_report
 from ecocompute_cube.units import seconds
