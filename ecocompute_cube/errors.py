@@ -96,6 +96,12 @@ class BoardBusy(NoDevice):
     code = "board_busy"
 
 
+class BoardLost(NoDevice):
+    """The board stopped answering while it was measured."""
+
+    code = "board_lost"
+
+
 class MigSlice(NoDevice):
     """The board is divided by MIG, or a slice of one was named; a slice has no power of its own."""
 

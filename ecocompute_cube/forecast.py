@@ -69,6 +69,7 @@ class Forecast(NamedTuple):
             f"about {_minutes(guess)} minutes, as fast as the host drives the board: these "
             "figures are",
             "from one H200 with 16 Xeon cores, and another host may take half or twice as long;",
+            *_pauses(protocol),
             f"board memory {gib(guess.together_bytes):.1f} GiB with all arms loaded, "
             f"{gib(max(guess.memory_bytes.values())):.1f} GiB one at a time;",
             f"disk {gib(self.models_bytes):.2f} GiB for models, "
@@ -87,6 +88,14 @@ def _rule(protocol: Protocol) -> list[str]:
         f"{stop.min_blocks} to {stop.max_blocks} blocks a session: until half of every contrast's "
         f"interval is {stop.half_width_pct:g} % of its ratio or less",
     ]
+
+
+def _pauses(protocol: Protocol) -> list[str]:
+    """What nobody can foresee."""
+    if protocol.cooldown is None:
+        return []
+    most_s = protocol.cooldown.max_s
+    return [f"pauses to cool down come on top, of {most_s:.0f} s a visit at most;"]
 
 
 def _minutes(guess: Prediction) -> str:

@@ -24,7 +24,7 @@ from ecocompute_cube.engine.predict import Prediction, check_context, predict, s
 from ecocompute_cube.engine.progress import Progress, poolable, progress, session_like
 from ecocompute_cube.engine.runner import Rig, Runner
 from ecocompute_cube.engine.window import measure_tick
-from ecocompute_cube.errors import Interrupted, NoDevice, NoPowerReading, PlanError
+from ecocompute_cube.errors import BoardLost, Interrupted, NoDevice, NoPowerReading, PlanError
 from ecocompute_cube.model.base import Absent, MaybeFloat, present, sha256_hex
 from ecocompute_cube.model.journal import (
     FORMAT,
@@ -152,7 +152,7 @@ def _run(
         deadline = _deadline(request.max_minutes, tools.clock)
         try:
             Runner(plan, rig, journal, session, done).run(expected.first_block_s, deadline)
-        except Interrupted:
+        except (Interrupted, BoardLost):
             write_energy(folder)  # what was finished can be read, even if nobody goes on
             raise
     return folder

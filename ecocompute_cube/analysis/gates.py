@@ -5,19 +5,22 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ecocompute_cube.analysis.idle import busy
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.claims import Finding
-from ecocompute_cube.model.readings import PowerKind
+from ecocompute_cube.model.readings import EARLY, PowerKind
 from ecocompute_cube.units import Joule, joules, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ecocompute_cube.analysis.energy import WindowEnergy
+    from ecocompute_cube.analysis.idle import IdlePower
     from ecocompute_cube.analysis.traces import Bound
     from ecocompute_cube.model.base import MaybeFloat
     from ecocompute_cube.model.journal import Warmed, WindowMeasured
     from ecocompute_cube.model.plan import Workload
+    from ecocompute_cube.model.readings import IdleReading, Telemetry
 
 _IMPLAUSIBLE: Final = 1.2  # × power limit: H200 boards briefly pass their limit (our probe: 1.3)
 _DISAGREE_PCT: Final = 10.0  # beyond this one of the two is wrong (Zeus issue 181: 43 %)
@@ -40,6 +43,7 @@ class Judged(NamedTuple):
     power_limit_w: MaybeFloat
     integral_bound: Bound | None = None
     tick_s: float = 0.0  #: the longest seen; zero without a counter
+    idle: IdlePower | Absent = Absent(reason="idle_not_measured")  #: with a live context
 
     @property
     def work_s(self) -> float:
@@ -238,7 +242,7 @@ def no_cross_check(window: Judged) -> Finding | None:
 
 def neighbours(window: Judged) -> Finding | None:
     """Somebody else computes on the board, or nobody can tell."""
-    edges = [edge for edge in (window.fact.before, window.fact.after) if present(edge)]
+    edges = _edges(window)
     counts = [edge.foreign_processes for edge in edges]
     if any(present(count) and count > 0 for count in counts):
         return _finding(
@@ -258,6 +262,47 @@ def neighbours(window: Judged) -> Finding | None:
         "note",
         f"Whether others used the board cannot be told: {unknown[0]}.",
         "Make sure of it yourself, or run outside the container.",
+    )
+
+
+def _edges(window: Judged) -> list[Telemetry]:
+    """What the board said of itself around a window, at rest too."""
+    around = (window.fact.before, window.fact.after)
+    return [*(e for e in around if present(e)), *(r.seen for r in _at_rest(window))]
+
+
+def _at_rest(window: Judged) -> list[IdleReading]:
+    before = window.warmed.idle if window.warmed else EARLY
+    return [reading for reading in (before, window.fact.idle) if present(reading)]
+
+
+def busy_at_rest(window: Judged) -> Finding | None:
+    """Kernels ran on the board while this run gave it none."""
+    found = [reading.seen.utilization_pct for reading in _at_rest(window) if busy(reading)]
+    if not found:
+        return None
+    return _finding(
+        window,
+        "busy_at_rest",
+        "lowers the tier",
+        f"The board was busy for {max(p for p in found if present(p)):.0f} % of a moment in which "
+        "this run gave it nothing to do: somebody else computes on it.",
+        "Look for them with nvidia-smi outside the container, and measure again.",
+    )
+
+
+def drawing(window: Judged) -> Finding | None:
+    """A display server drew during the window."""
+    counts = [edge.graphics_processes for edge in _edges(window)]
+    if not any(present(count) and count for count in counts):
+        return None
+    return _finding(
+        window,
+        "display_server",
+        "lowers the tier",
+        "A display server drew on the board during a window: its energy is in it, and need not be "
+        "the same in each.",
+        "Measure without a display (sudo systemctl isolate multi-user.target).",
     )
 
 
@@ -332,6 +377,8 @@ GATES: Final[tuple[Callable[[Judged], Finding | None], ...]] = (
     sources_differ,
     no_cross_check,
     neighbours,
+    busy_at_rest,
+    drawing,
     slowed,
     unequal_tokens,
     host_unsteady,

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.analysis.energy import WindowEnergy, counter_energy
 from ecocompute_cube.analysis.gates import Judged
+from ecocompute_cube.analysis.idle import PowerReadings, idle_around
 from ecocompute_cube.analysis.traces import integral_bound, integrate, rate_hz
 from ecocompute_cube.model.base import Absent, present
-from ecocompute_cube.model.readings import COUNTER_STUCK, PowerKind
+from ecocompute_cube.model.readings import COUNTER_STUCK, EARLY, PowerKind
 from ecocompute_cube.units import Joule, Watt, seconds
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ def judged(window: WindowMeasured, seen: Seen) -> Judged:
         power_limit_w=seen.limit_w,
         integral_bound=integral.bound,
         tick_s=seen.tick.longest_ms / 1e3 if present(seen.tick) else 0.0,
+        idle=idle_around(
+            seen.warmed.idle if seen.warmed else EARLY,
+            window.idle,
+            PowerReadings(trace, EDGE_S.get(seen.source, 1.0)),
+        ),
     )
 
 

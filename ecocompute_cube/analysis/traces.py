@@ -8,6 +8,7 @@ import math
 import zlib
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
+from statistics import median
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, sha256_hex
@@ -15,13 +16,15 @@ from ecocompute_cube.model.journal import TRACE_COLUMNS
 from ecocompute_cube.units import Joule, nanoseconds, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from ecocompute_cube.model.journal import TraceStored
     from ecocompute_cube.model.readings import Span
 
 _HEADS: Final = (TRACE_COLUMNS, TRACE_COLUMNS[:5])
+_GAP_PERIODS: Final = 5  # of the trace's own, beyond which a sampler was held up
+_HARMLESS_GAP_S: Final = 0.1  # no sensor seen refreshes faster than that by much
 _LONGEST_GAP_S: Final = 0.5  # five refreshes of the slowest sensor seen
 _MOST_BYTES: Final = 256 * 2**20  # two days at 50 Hz; a damaged or foreign file may expand to more
 _PIECE_BYTES: Final = 2**20
@@ -145,7 +148,8 @@ class Bound(NamedTuple):
 def integrate(trace: Trace, span: Span) -> Joule | Absent:
     """Energy over ``span`` by trapezoids, power at the edges interpolated between samples.
 
-    A reason when the samples do not cover the span or leave a gap of more than 0.5 s in it.
+    A reason when the samples do not cover the span, or leave a gap in it of more than five periods
+    of the trace (0.1 s at least, 0.5 s at most).
     """
     times = trace.t_ns
     if span.end_ns <= span.start_ns:
@@ -157,9 +161,16 @@ def integrate(trace: Trace, span: Span) -> Joule | Absent:
     knots += [(times[n], trace.power_w[n]) for n in inside]
     knots.append((span.end_ns, _power_at(trace, span.end_ns)))
     gap = max(seconds(b[0] - a[0]) for a, b in pairwise(knots))
-    if gap > _LONGEST_GAP_S:
+    held_up_s = _GAP_PERIODS * _period_s(times[n] for n in inside)
+    if gap > min(max(held_up_s, _HARMLESS_GAP_S), _LONGEST_GAP_S):
         return Absent(reason=f"the trace has a gap of {gap:.2f} s in the window")
     return Joule(sum(seconds(b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(knots)))
+
+
+def _period_s(times: Iterable[int]) -> float:
+    """Median time between samples; without any, infinite."""
+    steps = [seconds(b - a) for a, b in pairwise(times)]
+    return median(steps) if steps else math.inf
 
 
 def integral_bound(trace: Trace, span: Span, stale_s: float) -> Bound:

@@ -7,7 +7,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from ecocompute_cube.device.binding import FIELD_AVERAGE, FIELD_INSTANT, SCOPE_MODULE
-from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt, MaybeStr, present
+from ecocompute_cube.device.neighbours import (
+    compute_processes,
+    graphics_processes,
+    memory_used_mib,
+    mps_processes,
+)
+from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeStr, present
 from ecocompute_cube.model.capabilities import Capabilities, SampleBuffer
 
 if TYPE_CHECKING:
@@ -64,9 +70,10 @@ def capabilities_of(nvml: Nvml, board: Any, hidden: str | None = None) -> Capabi
         mig=flag(lambda n: n.nvmlDeviceGetMigMode(board)[0]),
         virtualization=virtualization(nvml, board),
         persistence=flag(lambda n: n.nvmlDeviceGetPersistenceMode(board)),
-        compute_processes=_seen(nvml.running(lambda _: board), hidden),
-        graphics_processes=_seen(_graphics(nvml, board), hidden),
-        mps_processes=_seen(_mps(nvml, board), hidden),
+        compute_processes=compute_processes(nvml, board, hidden),
+        graphics_processes=graphics_processes(nvml, board, hidden),
+        mps_processes=mps_processes(nvml, board, hidden),
+        memory_used_mib=memory_used_mib(nvml, board),
     )
 
 
@@ -115,26 +122,3 @@ def _spacing_ms(times_us: Sequence[int]) -> MaybeFloat:
     if not steps:
         return Absent(reason="one sample has no spacing")
     return statistics.median(steps) / _US_PER_MS
-
-
-def _graphics(nvml: Nvml, board: object) -> set[int] | Absent:
-    return nvml.first_known(
-        lambda n: {p.pid for p in n.nvmlDeviceGetGraphicsRunningProcesses(board)},
-        lambda n: {p.pid for p in n.nvmlDeviceGetGraphicsRunningProcesses_v2(board)},
-    )
-
-
-def _mps(nvml: Nvml, board: object) -> set[int] | Absent:
-    return nvml.first_known(
-        lambda n: {p.pid for p in n.nvmlDeviceGetMPSComputeRunningProcesses_v3(board)},
-        lambda n: {p.pid for p in n.nvmlDeviceGetMPSComputeRunningProcesses_v2(board)},
-    )
-
-
-def _seen(processes: set[int] | Absent, hidden: str | None) -> MaybeInt:
-    """How many; none seen is not "none" where some are not shown."""
-    if isinstance(processes, Absent):
-        return processes
-    if not processes and hidden is not None:
-        return Absent(reason=hidden)
-    return len(processes)

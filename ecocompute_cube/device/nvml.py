@@ -20,12 +20,17 @@ from ecocompute_cube.device.binding import (
 from ecocompute_cube.device.capabilities import capabilities_of, event_reasons, virtualization
 from ecocompute_cube.device.drain import Sample
 from ecocompute_cube.device.faults import start_fault
-from ecocompute_cube.device.isolation import in_host_namespace
 from ecocompute_cube.device.lock import Claim, claim
+from ecocompute_cube.device.neighbours import (
+    foreign_processes,
+    graphics_processes,
+    hidden_processes,
+    utilization_pct,
+)
 from ecocompute_cube.device.refusals import refusal
 from ecocompute_cube.device.visible import Candidate, Seen, candidates
 from ecocompute_cube.errors import BoardBusy, NoDevice, NoGpu
-from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt, MaybeStr, present, sha256_hex
+from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeStr, present, sha256_hex
 from ecocompute_cube.model.readings import (
     Board,
     PowerKind,
@@ -201,7 +206,7 @@ class NvmlBoard:
 
     def __init__(self, uuid: str, clock: Clock | None = None, root: Path = Path("/")) -> None:
         self._uuid = uuid
-        self._hidden = _who_is_hidden(root)
+        self._hidden = hidden_processes(root)
         self._clock = clock or SystemClock()
         self._nvml = Nvml(nvidias_binding())
         self._nvml.start()
@@ -264,20 +269,10 @@ class NvmlBoard:
             sm_clock_mhz=number(lambda n: n.nvmlDeviceGetClockInfo(handle, n.NVML_CLOCK_SM)),
             memory_clock_mhz=number(lambda n: n.nvmlDeviceGetClockInfo(handle, n.NVML_CLOCK_MEM)),
             event_reasons=event_reasons(self._nvml, handle),
-            foreign_processes=self._foreign(own_processes),
+            foreign_processes=foreign_processes(self._nvml, handle, own_processes, self._hidden),
+            graphics_processes=graphics_processes(self._nvml, handle, self._hidden),
+            utilization_pct=utilization_pct(self._nvml, handle),
         )
-
-    def _foreign(self, own: frozenset[int]) -> MaybeInt:
-        pids = self._nvml.running(lambda _: self._handle)
-        if isinstance(pids, Absent):
-            return pids
-        if own and not own & pids:
-            # In a PID namespace NVML shows other numbers or none: that is not "nobody".
-            return Absent(reason="cannot tell: NVML does not list this run's own processes")
-        foreign = len(pids - own)
-        if not foreign and self._hidden is not None:
-            return Absent(reason=self._hidden)
-        return foreign
 
     def board(self) -> Board:
         """What the board says of itself, the UUID hashed. Raises NoDevice without a memory size."""
@@ -330,18 +325,6 @@ def _samples(n: Any, board: object, since_us: int) -> tuple[int, list[Any]]:  # 
     except n.NVMLError_NotFound:
         return 0, []
     return int(kind), samples
-
-
-def _who_is_hidden(root: Path) -> str | None:
-    """Why a list of a board's processes may be short of some; None where it is whole.
-
-    The driver shows a process only to its own PID namespace and those above (os_find_ns_pid in
-    NVIDIA's open kernel modules).
-    """
-    shown = in_host_namespace("pid", root)
-    if not present(shown):
-        return f"cannot tell: {shown.reason}"
-    return None if shown else "cannot tell: processes outside this PID namespace are not shown"
 
 
 def _or_unknown(answer: MaybeStr) -> str:

@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from ecocompute_cube.device.base import RawTrace
-from ecocompute_cube.model.base import Absent, MaybeFloat, sha256_hex
+from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt, sha256_hex
 from ecocompute_cube.model.capabilities import Capabilities
 from ecocompute_cube.model.journal import TRACE_COLUMNS
 from ecocompute_cube.model.readings import (
@@ -69,6 +69,9 @@ class Behaviour(NamedTuple):
     module_w: float | None = None  #: what the board says of its whole module
     virtualization: str = "none"
     graphics: int = 0  #: processes that draw
+    hidden: str | None = None  #: why nobody can tell who computes on the board
+    busy_pct: float = 0.0  #: utilization while this run rests
+    used_mib: int = 0  #: memory that processes held before the run loaded anything
 
 
 class ScriptedBoard:
@@ -235,8 +238,14 @@ class ScriptedBoard:
             sm_clock_mhz=1980.0,
             memory_clock_mhz=3201.0,
             event_reasons=self.behaviour.reasons,
-            foreign_processes=self.behaviour.foreign,
+            foreign_processes=self._foreign(),
+            graphics_processes=self.behaviour.graphics,
+            utilization_pct=self.behaviour.busy_pct,
         )
+
+    def _foreign(self) -> MaybeInt:
+        hidden = self.behaviour.hidden
+        return self.behaviour.foreign if hidden is None else Absent(reason=hidden)
 
     def board(self) -> Board:
         """A board that says what it is."""
@@ -284,9 +293,10 @@ class ScriptedBoard:
             mig=False,
             virtualization=behaviour.virtualization,
             persistence=True,
-            compute_processes=behaviour.foreign,
+            compute_processes=self._foreign(),
             graphics_processes=behaviour.graphics,
             mps_processes=unread,
+            memory_used_mib=behaviour.used_mib,
         )
 
     def close(self) -> None:

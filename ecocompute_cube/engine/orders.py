@@ -45,6 +45,7 @@ class Warm(Record):
     step: Literal["warm"] = "warm"
     place: Place
     tick_s: float | None  #: of the energy counter; None without one
+    own_processes: tuple[int, ...]
 
 
 class Measure(Record):

@@ -24,7 +24,7 @@ _LAYERS_PER_S: Final = {Precision.FP16: 1410.0, Precision.NF4: 990.0, Precision.
 _LOAD_S: Final = 12.0  # importing torch and transformers, on the same host
 _LOAD_BYTES_PER_S: Final = 1e9
 _SCORE_S: Final = 4.0
-_READING_S: Final = 0.6  # ticks around a window
+_READING_S: Final = 1.3  # ticks around a window, and the board coming to rest after it
 _CONTEXT_BYTES: Final = 0.7e9  # a CUDA context with torch's kernels, on the same board
 _SPARE: Final = 1.2  # allocator slack
 _TRACE_BYTES_PER_S: Final = 120  # 20 samples a second, compressed
@@ -98,7 +98,8 @@ def _visit_s(plan: Plan, arm: Arm, size: Size) -> Second:
     warm = protocol.warmup.min_passes * min(
         protocol.warmup.output_tokens, arm.workload.output_tokens
     )
-    return Second(count * generation + warm / _rate(arm, size) + _READING_S + protocol.cooldown_s)
+    waits = _READING_S + 2 * protocol.idle_s + protocol.cooldown_s
+    return Second(count * generation + warm / _rate(arm, size) + waits)
 
 
 def _load_s(arm: Arm, size: Size) -> Second:

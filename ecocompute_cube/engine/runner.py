@@ -6,11 +6,12 @@ import contextlib
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ecocompute_cube.engine.cooling import cool
+from ecocompute_cube.engine.links import Links
 from ecocompute_cube.engine.orders import Load, Measure, Place, Score, Warm
 from ecocompute_cube.engine.progress import Progress, blocks_left, finished
 from ecocompute_cube.engine.schedule import groups, least_window_s, start_delay
-from ecocompute_cube.engine.traces import FOLDER, store_trace
-from ecocompute_cube.errors import ArmFailed, Interrupted, output_error
+from ecocompute_cube.engine.traces import store_trace, traced
+from ecocompute_cube.errors import ArmFailed, BoardLost, Interrupted
 from ecocompute_cube.model.around import Cooled
 from ecocompute_cube.model.base import Absent, MaybeFloat, present, without_paths
 from ecocompute_cube.model.journal import (
@@ -22,14 +23,16 @@ from ecocompute_cube.model.journal import (
     RunClosed,
     WindowMeasured,
 )
+from ecocompute_cube.model.readings import COUNTER_STUCK
 from ecocompute_cube.model.stop import AdaptiveStop
 from ecocompute_cube.units import nanoseconds, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from ecocompute_cube.device.base import Clock, Tracer
+    from ecocompute_cube.device.base import Clock, RawTrace, Tracer
     from ecocompute_cube.engine.executor import ArmLink, Executor
     from ecocompute_cube.engine.orders import Answer, Order
     from ecocompute_cube.engine.schedule import Block
@@ -63,6 +66,14 @@ class Rig(NamedTuple):
     temperature: Callable[[], MaybeFloat] = lambda: Absent(reason="no board")
 
 
+class _NotCountedError(Exception):
+    """A window whose counter gave nothing."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class Runner:
     """One visit of the program to one journal, within one session."""
 
@@ -80,7 +91,7 @@ class Runner:
         self._session = session
         self._done = done
         self._arms = {arm.id: arm for arm in plan.expanded()}
-        self._links: dict[str, ArmLink] = {}
+        self._links = Links(rig.executor, rig.clock)
         self._refused: set[str] = set()  # a refusal holds for this visit of the program
         self._lost: set[str] = set()  # failed at their last visit after having been measured
         self._measured: set[str] = set()
@@ -89,24 +100,27 @@ class Runner:
         known = (first for number, first in done.first_c if number == session.session)
         self._first_c: MaybeFloat = next(known, Absent(reason="no temperature was read"))
         self._looked: set[tuple[int, int]] = set()  # (group, complete blocks)
-        self._loading_s = 0.0  # of the block that is going on
+        self._silent = 0  # blocks in a row that ended because the counter gave nothing
 
     def run(self, block_s: float, deadline_ns: int | None) -> None:
         """Do every block this session still owes, or as many as fit before ``deadline_ns``.
 
         ``block_s`` is how long the first block is expected to take, in seconds. Raises Interrupted
-        (what was finished is in the journal), DiskFull or OutputError.
+        (what was finished is in the journal), BoardLost, DiskFull or OutputError.
         """
         try:
             self._close(*self._blocks(block_s, deadline_ns))
+        except BoardLost as error:
+            self._close("failed", error.cause)
+            raise
         except KeyboardInterrupt:
-            self._end_links(patient=False)
+            self._links.end(patient=False)
             self._close("interrupted", "stopped by the user")
             raise Interrupted(
                 "Stopped; finished blocks are kept.", "Run the same command again to go on."
             ) from None
         finally:
-            self._end_links(patient=False)
+            self._links.end(patient=False)
 
     def _blocks(self, block_s: float, deadline_ns: int | None) -> tuple[Ending, str]:
         taken: list[tuple[float, float]] = []  # seconds of each block: loading arms, and the rest
@@ -115,15 +129,16 @@ class Runner:
             expected = self._expected_s(block, taken) if taken else block_s
             if deadline_ns is not None and start + nanoseconds(expected * _MARGIN) > deadline_ns:
                 return "time is up", f"the next block may take {expected:.0f} s"
-            self._loading_s = 0.0
+            loaded = self._links.loading_s
             self._block(block)
             took = seconds(self._rig.clock.now_ns() - start)
-            taken.append((self._loading_s, took - self._loading_s))
+            loading = self._links.loading_s - loaded
+            taken.append((loading, took - loading))
         return self._ending()
 
     def _expected_s(self, block: Block, taken: list[tuple[float, float]]) -> float:
         """As long as the slowest before it; loading counts where arms must be loaded again."""
-        loads = not self._refused.union(self._links).issuperset(block.order)
+        loads = not self._refused.union(self._links.arms).issuperset(block.order)
         loading = max(loading for loading, _ in taken) if loads else 0.0
         return loading + max(rest for _, rest in taken)
 
@@ -173,6 +188,11 @@ class Runner:
         except KeyboardInterrupt:
             self._close_block(block, "interrupted", complete=False)
             raise
+        except _NotCountedError as error:
+            self._close_block(block, error.reason, complete=False)
+            self._after_a_loss(error.reason)
+            return
+        self._silent = 0
         if self._lost & began_with:
             lost = ", ".join(sorted(self._lost & began_with))
             self._close_block(block, f"lost on the way: {lost}", complete=False)
@@ -180,6 +200,17 @@ class Runner:
             self._close_block(block, "no arm could be measured", complete=False)
         else:
             self._close_block(block, "all arms visited or refused", complete=True)
+
+    def _after_a_loss(self, reason: str) -> None:
+        """The block is run again by arms that open the board anew; not a second time in a row."""
+        self._silent += 1
+        self._links.end(patient=True)
+        if self._silent > 1:
+            raise BoardLost(
+                f"The board has stopped answering: {reason}.",
+                "Finished blocks are kept. Look at nvidia-smi, then run the same command again.",
+            )
+        self._rig.say(f"  {reason}: the block is run again")
 
     def _close_block(self, block: Block, reason: str, *, complete: bool) -> None:
         if complete:
@@ -211,12 +242,13 @@ class Runner:
             stage.append("load")
             link = self._link(arm)
             stage.append("warm")
-            self._ask(link, Warm(place=place, tick_s=self._tick_s()))
+            own = self._links.pids
+            self._ask(link, Warm(place=place, tick_s=self._tick_s(), own_processes=own))
             stage.append("window")
             self._window(link, arm, place)
             self._quality(link, arm)
         if not self._session.resident:
-            self._drop(arm)
+            self._links.drop(arm)
 
     def _cool(self, arm: str, place: Place) -> None:
         rule = self._plan.protocol.cooldown
@@ -229,32 +261,14 @@ class Runner:
         fact = {"arm": arm, "first_c": self._first_c, **visit, **pause._asdict()}
         self._journal.append(Cooled.model_validate(fact))
 
-    @contextlib.contextmanager
-    def _traced(self, arm: str, place: Place) -> Iterator[None]:
-        tracer = self._rig.tracer
-        if tracer is None:
-            yield
-            return
-        with self._trace_file() as file:
-            tracer.start(file)
-            try:
-                yield
-            finally:
-                raw = tracer.stop()
-            self._journal.append(store_trace(raw, self._rig.folder, arm, place, self._phases))
+    def _traced(self, arm: str, place: Place) -> AbstractContextManager[None]:
+        def keep(raw: RawTrace | Absent) -> None:
+            fact = store_trace(raw, self._rig.folder, arm, place, self._phases)
+            self._journal.append(fact)
 
-    @contextlib.contextmanager
-    def _trace_file(self) -> Iterator[Path]:
-        """Where the side sampler writes; nothing is left there afterwards."""
-        file = self._rig.folder / FOLDER / ".current.csv"
-        try:
-            file.parent.mkdir(exist_ok=True)
-        except OSError as error:
-            raise output_error(error, "make the folder of traces") from error
-        try:
-            yield file
-        finally:
-            file.unlink(missing_ok=True)
+        if self._rig.tracer is None:
+            return contextlib.nullcontext()
+        return traced(self._rig.tracer, self._rig.folder, keep)
 
     @contextlib.contextmanager
     def _refusing(self, arm: str) -> Iterator[list[Stage]]:
@@ -262,6 +276,8 @@ class Runner:
         try:
             yield stages
         except ArmFailed as error:
+            if self._silent and stages[-1] == "load":  # the arm is not to blame
+                raise _NotCountedError(error.cause.rstrip(".")) from error
             stage: Stage = "certify" if error.reason in _CERTIFY else stages[-1]
             self._rig.say(f"  refused: {error.cause} {error.fix}".rstrip())
             self._journal.append(
@@ -275,7 +291,7 @@ class Runner:
                 )
             )
             self._give_up(arm)
-            self._drop(arm)
+            self._links.drop(arm)
 
     def _give_up(self, arm: str) -> None:
         """Once measured, an arm has a second chance in the next block; else it is refused."""
@@ -286,15 +302,13 @@ class Runner:
             self._refused.add(arm)
 
     def _link(self, arm: str) -> ArmLink:
-        if arm not in self._links:
-            start = self._rig.clock.now_ns()
-            self._links[arm] = self._rig.executor.start(arm)
-            ready = self._ask(self._links[arm], self._load_order(self._arms[arm]))
+        def load(link: ArmLink) -> None:
+            ready = self._ask(link, self._load_order(self._arms[arm]))
             if isinstance(ready, ArmReady):
                 self._mark("load_start", ready.load.start_ns)
                 self._mark("model_ready", ready.load.end_ns)
-            self._loading_s += seconds(self._rig.clock.now_ns() - start)
-        return self._links[arm]
+
+        return self._links.opened(arm, load)
 
     def _load_order(self, arm: Arm) -> Load:
         manifest, folder = self._rig.models[arm.model]
@@ -315,15 +329,24 @@ class Runner:
                 place=place,
                 delay_s=self._delay_s(arm, place),
                 least_s=least_window_s(self._plan.protocol, self._session.tick),
-                own_processes=tuple(each.pid for each in self._links.values()),
+                own_processes=self._links.pids,
             ),
         )
         if isinstance(window, WindowMeasured):
             self._mark("measure_start", window.work.start_ns)
             self._mark("measure_end", window.work.end_ns)
+            self._check_counted(window)
             self._measured.add(arm)
             self._lost.discard(arm)
             self._say_window(window)
+
+    def _check_counted(self, window: WindowMeasured) -> None:
+        """A counter that the session has must have answered; one that stands still has."""
+        counter = window.counter
+        if not present(self._session.tick) or present(counter):
+            return
+        if COUNTER_STUCK not in counter.reason:
+            raise _NotCountedError(f"its energy counter gave nothing ({counter.reason})")
 
     def _delay_s(self, arm: str, place: Place) -> float:
         share = start_delay(self._plan, place.session, place.group, place.block, arm)
@@ -358,7 +381,7 @@ class Runner:
                     arm=arm, session=self._session.session, reason=without_paths(error.cause)
                 )
             )
-            self._drop(arm)
+            self._links.drop(arm)
         self._mark("quality_end", self._rig.clock.now_ns())
         self._scored.add(arm)
 
@@ -369,16 +392,6 @@ class Runner:
 
     def _mark(self, phase: str, at_ns: int) -> None:
         self._phases[phase] = at_ns
-
-    def _drop(self, arm: str) -> None:
-        link = self._links.pop(arm, None)
-        if link is not None:
-            link.close(patient=True)
-
-    def _end_links(self, *, patient: bool) -> None:
-        for link in self._links.values():
-            link.close(patient=patient)
-        self._links.clear()
 
     def _close(self, reason: Ending, detail: str) -> None:
         self._journal.append(RunClosed(reason=reason, detail=detail))

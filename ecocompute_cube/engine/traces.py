@@ -5,22 +5,46 @@ from __future__ import annotations
 import gzip
 import io
 from array import array
+from contextlib import contextmanager
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
+from ecocompute_cube.errors import output_error
 from ecocompute_cube.model.base import Absent, MaybeFloat, sha256_hex, without_paths
 from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.journal import TraceLost, TraceStored
 from ecocompute_cube.units import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from ecocompute_cube.device.base import RawTrace
+    from ecocompute_cube.device.base import RawTrace, Tracer
     from ecocompute_cube.engine.orders import Place
 
 FOLDER = "traces"
+
+
+@contextmanager
+def traced(tracer: Tracer, run: Path, keep: Callable[[RawTrace | Absent], None]) -> Iterator[None]:
+    """Keep a trace meanwhile; ``keep`` is given it in the end, unless an exception came first.
+
+    Its file lies below ``run`` for so long. Raises DiskFull or OutputError when it cannot.
+    """
+    file = run / FOLDER / ".current.csv"
+    try:
+        file.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise output_error(error, "make the folder of traces") from error
+    try:
+        tracer.start(file)
+        try:
+            yield
+        finally:
+            raw = tracer.stop()
+        keep(raw)
+    finally:
+        file.unlink(missing_ok=True)
 
 
 def store_trace(

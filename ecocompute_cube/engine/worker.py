@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.backends.precision import check_certificate
+from ecocompute_cube.engine.idle import SETTLE_S, read_idle
 from ecocompute_cube.engine.orders import Answer, Load, Measure, Order, Score, Warm
 from ecocompute_cube.engine.pace import spin
 from ecocompute_cube.engine.settling import Pass, settled, settled_by
@@ -23,6 +24,7 @@ from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import PROTOCOL_ITERATIONS
 from ecocompute_cube.model.readings import (
     CounterBracket,
+    IdleReading,
     Span,
     Telemetry,
 )
@@ -101,6 +103,7 @@ class ArmWorker:
         rule = load.protocol.warmup
         passes: list[Pass] = []
         temperatures: list[MaybeFloat] = [self._temperature()]
+        idle = self._idle(load, order.own_processes)
         done = False
         while len(passes) < rule.max_passes and not done:
             tokens = self._pass_tokens(load)
@@ -120,6 +123,7 @@ class ArmWorker:
             settled_by=settled_by(passes, rule, order.tick_s),
             temperatures_c=tuple(temperatures),
             settled=done,
+            idle=idle,
         )
 
     def _pass_tokens(self, load: Load) -> int:
@@ -146,6 +150,17 @@ class ArmWorker:
     def _temperature(self) -> MaybeFloat:
         seen = self._telemetry(())
         return seen.temperature_c if present(seen) else seen
+
+    def _idle(
+        self, load: Load, own: tuple[int, ...], settle_s: float = 0.0
+    ) -> IdleReading | Absent:
+        idle_s = load.protocol.idle_s
+        if self._source is None:
+            return Absent(reason="no board")
+        if not idle_s:
+            return Absent(reason="idle_not_measured: the plan asks for no idle power")
+        self._clock.sleep(settle_s)
+        return read_idle(self._source, self._clock, frozenset(own), idle_s)
 
     def _telemetry(self, own: tuple[int, ...]) -> Telemetry | Absent:
         if self._source is None:
@@ -183,6 +198,7 @@ class ArmWorker:
             host_spin_s=(pace, pace_after),
             before=before,
             after=after,
+            idle=self._idle(load, order.own_processes, SETTLE_S),
         )
 
     def _without_board(self, session: Session, work: Callable[[], None]) -> Span:

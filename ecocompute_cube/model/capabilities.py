@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from ecocompute_cube.model.base import Absent, Count, MaybeFloat, MaybeInt, MaybeStr, Record
+from ecocompute_cube.model.readings import EARLY
 
 
 class SampleBuffer(Record):
@@ -41,6 +44,8 @@ class Capabilities(Record):
     compute_processes: MaybeInt  #: processes that compute on the board
     graphics_processes: MaybeInt  #: processes that draw on the board: a display server
     mps_processes: MaybeInt  #: clients of NVIDIA's multi-process service
+    #: that processes hold, seen or not; left out by early versions
+    memory_used_mib: MaybeInt = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
 
     @property
     def module_only(self) -> bool:

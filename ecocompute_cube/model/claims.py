@@ -22,6 +22,15 @@ class Interval(Record):
     unit: Unit  #: what the replicates are
 
 
+class Idle(Record):
+    """Power of the board at rest with the models loaded, around the windows; their means."""
+
+    before_w: float = Field(gt=0)  #: before the warm-up
+    after_w: float = Field(gt=0)  #: half a second after the window
+    drift_w: float = Field(ge=0)  #: from one to the other, or what the readings leave open
+    windows: int = Field(ge=1)  #: that it was read around
+
+
 class Effect(Record):
     """By how much something moves the energy, tested against not at all."""
 

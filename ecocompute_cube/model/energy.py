@@ -27,11 +27,12 @@ from ecocompute_cube.model.base import (
     Sha256,
     UtcTime,
 )
-from ecocompute_cube.model.claims import Comparison, Finding, Interval
+from ecocompute_cube.model.claims import Comparison, Finding, Idle, Interval
 from ecocompute_cube.model.journal import Certificate, Isolation
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Mode, Precision, Runtime
 from ecocompute_cube.model.readings import EARLY, PowerKind
+from ecocompute_cube.model.stop import Stopping
 
 Positive = Annotated[float, Field(gt=0)]
 
@@ -78,6 +79,8 @@ class CrossCheck(Record):
     difference_pct: float  #: integral against the headline
     achieved_rate_hz: Positive  #: the lowest of any window
     windows: int = Field(ge=1)
+    #: what the samples leave open of it; early versions left it out
+    bound_mj: tuple[float, float] | Absent = EARLY
 
 
 class Measurement(Record):
@@ -93,6 +96,7 @@ class Measurement(Record):
     mode: Mode
     blocks: Count
     sessions: Count
+    stopping: tuple[Stopping, ...] | Absent = EARLY  #: the rule that ended each session
     resident: bool
     counter_tick_ms: MaybeFloat
     cross_check: CrossCheck | Absent
@@ -111,7 +115,8 @@ class ResultsMeasured(Record):
     avg_power_watts: Positive
     throughput_tokens_per_s: Positive
     work_seconds: Positive
-    net_energy_per_token_mj: MaybeFloat  #: above idle
+    net_energy_per_token_mj: MaybeFloat  #: above idle; absent unless beyond 3 times idle's drift
+    idle_power: Idle | Absent = EARLY  #: with the models loaded
     fp16_energy_per_token_mj: Positive | None
     vs_fp16_energy_pct: float | None
     vs_fp16: Comparison | Absent

@@ -38,6 +38,7 @@ from ecocompute_cube.model.readings import (
     EARLY,
     Board,
     CounterBracket,
+    IdleReading,
     Ns,
     PowerKind,
     Span,
@@ -190,6 +191,8 @@ class Warmed(Record):
     settled_by: Literal["energy", "time"] = "time"  #: what of the last passes was compared
     temperatures_c: tuple[MaybeFloat, ...]
     settled: bool
+    #: before the first pass; left out by early versions
+    idle: IdleReading | Absent = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
 
 
 class WindowMeasured(Record):
@@ -218,6 +221,8 @@ class WindowMeasured(Record):
     host_spin_s: tuple[float, float] | Absent = EARLY
     before: Telemetry | Absent
     after: Telemetry | Absent
+    #: when the board had come to rest again; left out by early versions
+    idle: IdleReading | Absent = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
 
 
 class QualityScored(Record):

@@ -54,6 +54,7 @@ DEFAULT_PROMPT_TOKENS: Final = 10  # what the published measurements used
 DEFAULT_BLOCKS: Final = 3
 PRECISE_S: Final = 20.0  # two ticks of 100 ms are then 1 % of a window
 PRECISE_TICKS: Final = 200  # the same where a tick is longer
+IDLE_S: Final = 1.0  # ten ticks of the slowest counter seen
 
 
 class ArmChoice(Record):
@@ -104,6 +105,9 @@ class Protocol(Record):
     #: until the board is cool, besides; null, and left out when written, if there is no such rule
     cooldown: Cooldown | None = Field(default=None, exclude_if=lambda value: value is None)
     warmup: Warmup = Warmup()
+    #: the board at rest before the warm-up and after the window, for idle power; 0: not at all;
+    #: left out when written if it is 1
+    idle_s: float = Field(default=IDLE_S, ge=0, le=60, exclude_if=lambda value: value == IDLE_S)
     threshold_pct: float = Field(default=2.0, gt=0, lt=100)  #: what counts as a difference
     confidence: float = Field(default=0.95, gt=0.5, lt=1)
     seed: int = Field(default=0, ge=0)

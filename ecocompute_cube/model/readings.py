@@ -7,7 +7,7 @@ across boots.
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -26,6 +26,8 @@ COUNTER_STUCK: Final = "the energy counter did not move"
 
 #: Of a field that a journal had not yet when it was written.
 EARLY: Final = Absent(reason="not recorded by early versions")
+
+_EARLY_FIELD: Final[Any] = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
 
 Ns = Annotated[int, Field(ge=0)]
 
@@ -82,6 +84,8 @@ class Telemetry(Record):
     memory_clock_mhz: MaybeFloat
     event_reasons: tuple[str, ...] | Absent
     foreign_processes: MaybeInt  #: compute processes that are not of this run
+    graphics_processes: MaybeInt = _EARLY_FIELD  #: processes that draw on the board
+    utilization_pct: MaybeFloat = _EARLY_FIELD  #: of the last second or less, by the driver
 
 
 class CounterReading(Record):
@@ -112,3 +116,15 @@ class Span(Record):
 
     start_ns: Ns
     end_ns: Ns
+
+
+class IdleReading(Record):
+    """A board that holds this run's models, and for a moment does nothing for them.
+
+    ``first`` and ``last`` are first readings after two ticks of the counter.
+    """
+
+    span: Span  #: the rest
+    first: CounterReading | Absent  #: where it begins
+    last: CounterReading | Absent  #: where it ends
+    seen: Telemetry  #: at the end

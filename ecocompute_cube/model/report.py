@@ -7,7 +7,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from ecocompute_cube.model.base import Absent, Count, MaybeFloat, Record, Sha256, UtcTime
-from ecocompute_cube.model.claims import Comparison, Effect, Finding, Interval
+from ecocompute_cube.model.claims import Comparison, Effect, Finding, Idle, Interval
 from ecocompute_cube.model.journal import Host
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import BASELINE, Plan, Precision, Runtime, Workload
@@ -16,6 +16,7 @@ from ecocompute_cube.model.readings import (
     PowerKind,
     Tick,
 )
+from ecocompute_cube.model.stop import Stopping
 
 FORMAT: Final = "ecocompute-report/1"
 
@@ -29,6 +30,8 @@ class Energy(Record):
     interval_mj: Interval | Absent
     bound_mj: tuple[float, float]
     mean_power_w: float = Field(gt=0)
+    idle: Idle | Absent  #: power of the board at rest
+    net_mj_per_token: MaybeFloat  #: above idle; absent unless beyond three times idle's drift
     blocks_mj: tuple[float, ...]  #: mJ per token of each block
 
 
@@ -78,17 +81,6 @@ class SessionReport(Record):
     python: str
     packages: dict[str, str]
     resident: bool
-
-
-class Stopping(Record):
-    """What ended a session's blocks of one group of arms."""
-
-    session: Count
-    group: Count
-    rule: Literal["fixed", "adaptive"]
-    blocks: Count  #: complete ones
-    ended: bool  #: by the rule, looked at again from the evidence
-    reason: str  #: one sentence
 
 
 class Trends(Record):

@@ -47,3 +47,14 @@ class Stopped(Record):
     blocks: Count  #: complete ones, of this session and group
     reason: EndedBy
     widest_pct: MaybeFloat  #: half-width of the widest interval, in percent of its ratio
+
+
+class Stopping(Record):
+    """What ended a session's blocks of one group of arms."""
+
+    session: Count
+    group: Count
+    rule: Literal["fixed", "adaptive"]
+    blocks: Count  #: complete ones
+    ended: bool  #: by the rule, looked at again from the evidence
+    reason: str  #: one sentence

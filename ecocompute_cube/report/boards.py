@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ecocompute_cube.model.plan import Arm
     from ecocompute_cube.report.run import RunEvidence
 
+_TAKEN_MIB: Final = 100  # less than any CUDA context holds
 _LENT: Final = frozenset({"host-vgpu", "host-vsga"})
 
 
@@ -26,6 +27,7 @@ def board_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
         *_module_scope(arm, known),
         *_virtual_guests(arm, known),
         *_display_server(arm, known),
+        *_memory_taken(arm, known),
     )
 
 
@@ -72,3 +74,25 @@ def _display_server(arm: Arm, boards: Sequence[Capabilities]) -> tuple[Finding, 
             effect="lowers the tier",
         ),
     )
+
+
+def _memory_taken(arm: Arm, boards: Sequence[Capabilities]) -> tuple[Finding, ...]:
+    """Of processes that no list shows; those that one shows have findings of their own."""
+    hidden = [b for b in boards if not present(b.compute_processes) and not _draws(b)]
+    taken = max((b.memory_used_mib for b in hidden if present(b.memory_used_mib)), default=0)
+    if taken < _TAKEN_MIB:
+        return ()
+    return (
+        Finding(
+            code="memory_taken",
+            subject=arm.id,
+            cause=f"{taken} MiB of the board's memory were taken before this run loaded anything, "
+            "by processes that are not shown here: somebody else uses the board.",
+            fix="Look for them with nvidia-smi outside the container, and measure again.",
+            effect="lowers the tier",
+        ),
+    )
+
+
+def _draws(board: Capabilities) -> bool:
+    return present(board.graphics_processes) and board.graphics_processes > 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import statistics
 from typing import TYPE_CHECKING
 
 from ecocompute_cube.analysis.gates import Judged
+from ecocompute_cube.analysis.idle import net_energy
 from ecocompute_cube.analysis.ratios import log_interval, replicates
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
-from ecocompute_cube.model.claims import Comparison
+from ecocompute_cube.model.claims import Comparison, Idle
 from ecocompute_cube.model.journal import QualityScored
 from ecocompute_cube.model.plan import BASELINE, Arm
 from ecocompute_cube.model.readings import PowerKind
@@ -103,6 +105,7 @@ def _energy(run: RunEvidence, arm: Arm, windows: tuple[Judged, ...]) -> Energy |
     tokens = sum(window.tokens for window, _ in measured)
     total = Joule(sum(energy.energy for _, energy in measured))
     values, unit = replicates(by_block(windows))
+    net = net_energy(windows)
     return Energy(
         source=worst_source(windows),
         total_j=total,
@@ -113,7 +116,22 @@ def _energy(run: RunEvidence, arm: Arm, windows: tuple[Judged, ...]) -> Energy |
             mj_per_token(Joule(sum(energy.high for _, energy in measured)), tokens),
         ),
         mean_power_w=total / sum(window.work_s for window, _ in measured),
+        idle=_idle(windows),
+        net_mj_per_token=mj_per_token(net, tokens) if present(net) else net,
         blocks_mj=tuple(by_block(windows).values()),
+    )
+
+
+def _idle(windows: Iterable[Judged]) -> Idle | Absent:
+    found = [window.idle for window in windows]
+    around = [each for each in found if present(each)]
+    if not around:
+        return next(each for each in found if isinstance(each, Absent))
+    return Idle(
+        before_w=statistics.fmean(each.before for each in around),
+        after_w=statistics.fmean(each.after for each in around),
+        drift_w=statistics.fmean(each.drift for each in around),
+        windows=len(around),
     )
 
 

@@ -30,9 +30,12 @@ from ecocompute_cube.report.surroundings import environment, power_trace, sample
 from ecocompute_cube.units import Joule, mj_per_token
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ecocompute_cube.analysis.gates import Judged
     from ecocompute_cube.model.claims import Finding
     from ecocompute_cube.model.report import ArmReport, Report
+    from ecocompute_cube.model.stop import Stopping
 
 _METHODS: Final = {
     PowerKind.COUNTER: "NVML on-board energy integral "
@@ -67,6 +70,7 @@ class ArmEvidence(NamedTuple):
     summary: ArmReport
     windows: tuple[Judged, ...]  #: those that count
     sessions: tuple[SessionOpened, ...]  #: those the windows come from
+    stopping: tuple[Stopping, ...]  #: of its sessions
     baseline: ArmReport | None  #: FP16 of the same model, workload and runtime
 
 
@@ -84,7 +88,9 @@ def _evidence(run: RunEvidence, report: Report, summary: ArmReport) -> ArmEviden
     sessions = tuple(s for s in run.known.sessions if s.session in used) or run.known.sessions[:1]
     partner = arm.baseline.id
     baseline = next((other for other in report.arms if other.arm == partner), None)
-    return ArmEvidence(run, arm, summary, windows, sessions, baseline)
+    visited = {(window.fact.session, window.fact.group) for window in run.windows[arm.id]}
+    stopping = tuple(each for each in report.stopping if (each.session, each.group) in visited)
+    return ArmEvidence(run, arm, summary, windows, sessions, stopping, baseline)
 
 
 def _energy_report(known: ArmEvidence) -> EnergyReport:
@@ -194,6 +200,7 @@ def _measurement(known: ArmEvidence) -> Measurement:
         mode=plan.protocol.mode,
         blocks=known.summary.blocks,
         sessions=known.summary.sessions,
+        stopping=known.stopping,
         resident=all(session.resident for session in known.sessions),
         counter_tick_ms=statistics.median(t.median_ms for t in ticks)
         if ticks
@@ -226,7 +233,16 @@ def _cross_check(known: ArmEvidence) -> CrossCheck | Absent:
         difference_pct=(integral / counter - 1) * 100,
         achieved_rate_hz=min(rate for _, _, rate, _ in usable),
         windows=len(usable),
+        bound_mj=_integral_bound([window for window, _, _, _ in usable], tokens),
     )
+
+
+def _integral_bound(windows: Sequence[Judged], tokens: int) -> tuple[float, float] | Absent:
+    bounds = [w.integral_bound for w in windows if w.integral_bound is not None]
+    if len(bounds) < len(windows):
+        return Absent(reason="a window's samples give no bound")
+    low, high = (Joule(sum(each)) for each in zip(*bounds, strict=True))
+    return mj_per_token(low, tokens), mj_per_token(high, tokens)
 
 
 def _results(known: ArmEvidence) -> ResultsMeasured | ResultsUnavailable:
@@ -256,7 +272,8 @@ def _results(known: ArmEvidence) -> ResultsMeasured | ResultsUnavailable:
         avg_power_watts=energy.mean_power_w,
         throughput_tokens_per_s=known.summary.output_tokens / work_s,
         work_seconds=work_s,
-        net_energy_per_token_mj=Absent(reason="idle_not_measured"),
+        net_energy_per_token_mj=energy.net_mj_per_token,
+        idle_power=energy.idle,
         fp16_energy_per_token_mj=energy.mj_per_token if is_baseline else _baseline_mj(known),
         vs_fp16_energy_pct=0.0 if is_baseline else change if present(change) else None,
         vs_fp16=versus,

@@ -8,8 +8,7 @@ from ecocompute_cube.analysis.ratios import paired_log_ratios
 from ecocompute_cube.analysis.stopping import Look, look
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.journal import BlockClosed, BlockOpened
-from ecocompute_cube.model.report import Stopping
-from ecocompute_cube.model.stop import AdaptiveStop, Stopped
+from ecocompute_cube.model.stop import AdaptiveStop, Stopped, Stopping
 from ecocompute_cube.report.run import by_block
 
 if TYPE_CHECKING:

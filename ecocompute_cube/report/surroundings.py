@@ -17,7 +17,7 @@ from ecocompute_cube.model.energy import (
     TraceFile,
 )
 from ecocompute_cube.model.journal import TRACE_COLUMNS, TraceStored
-from ecocompute_cube.model.readings import EARLY, Telemetry
+from ecocompute_cube.model.readings import EARLY, IdleReading, Telemetry
 from ecocompute_cube.units import seconds
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def environment(sessions: Sequence[SessionOpened], windows: Sequence[Judged]) ->
         mem_end=_last([edge.memory_clock_mhz for edge in after]),
     )
     temperatures = Temperatures(
-        idle_before=None,
+        idle_before=_first([each.seen.temperature_c for each in _at_rest(windows)]),
         start=_first([edge.temperature_c for edge in before]),
         end=_last([edge.temperature_c for edge in after]),
         peak=_peak([edge.temperature_c for edge in (*before, *after)]),
@@ -181,8 +181,12 @@ def environment(sessions: Sequence[SessionOpened], windows: Sequence[Judged]) ->
         foreign_processes=_foreign([*before, *after]),
         isolation=sessions[0].isolation if sessions else EARLY,
         wsl2=sessions[0].host.wsl2 if sessions else EARLY,
-        reasons=_null_reasons(values, clocks, temperatures, bool(before)),
+        reasons=_null_reasons(values, clocks, temperatures, windows),
     )
+
+
+def _at_rest(windows: Sequence[Judged]) -> list[IdleReading]:
+    return [w.warmed.idle for w in windows if w.warmed and present(w.warmed.idle)]
 
 
 def _reasons(edges: Sequence[Telemetry]) -> tuple[str, ...] | Absent:
@@ -202,8 +206,12 @@ def _foreign(edges: Sequence[Telemetry]) -> MaybeInt:
 
 
 def _null_reasons(
-    values: dict[str, float | str | None], clocks: Clocks, temperatures: Temperatures, read: bool
+    values: dict[str, float | str | None],
+    clocks: Clocks,
+    temperatures: Temperatures,
+    windows: Sequence[Judged],
 ) -> dict[str, str]:
+    read = bool(_edges(windows)[0])
     why = "not reported by this board" if read else "no window was measured on a board"
     fields = {
         **values,
@@ -211,5 +219,6 @@ def _null_reasons(
         **{f"temperature_c.{name}": value for name, value in temperatures.model_dump().items()},
     }
     reasons = {name: why for name, value in fields.items() if value is None}
-    reasons["temperature_c.idle_before"] = "idle is not measured in this version"
+    if read and not _at_rest(windows):
+        reasons["temperature_c.idle_before"] = "the board was not read at rest"
     return reasons

@@ -14,7 +14,8 @@ from ecocompute_cube.report.trends import described
 
 if TYPE_CHECKING:
     from ecocompute_cube.model.claims import Comparison, Effect, Finding, Interval
-    from ecocompute_cube.model.report import ArmReport, Report, Stopping, Trends
+    from ecocompute_cube.model.report import ArmReport, Report, Trends
+    from ecocompute_cube.model.stop import Stopping
 
 _NONE: Final = "–"
 

@@ -19,6 +19,7 @@ from ecocompute_cube.model.plan import Workload
 from ecocompute_cube.model.readings import (
     CounterBracket,
     CounterReading,
+    IdleReading,
     PowerKind,
     Span,
     Telemetry,
@@ -65,6 +66,11 @@ def fact(**changes: object) -> WindowMeasured:
         after=edge(),
     )
     return calm.model_copy(update=changes)
+
+
+def rest(**changes: object) -> IdleReading:
+    span = Span(start_ns=0, end_ns=1_000 * MS)
+    return IdleReading(span=span, first=GONE, last=GONE, seen=edge(**changes))
 
 
 def row(**changes: object) -> LedgerRow:
@@ -232,6 +238,24 @@ TRIPS = {
         "neighbours_unknown",
         "note",
         "gone",
+    ),
+    "a neighbour at rest": Trip(
+        CALM._replace(fact=fact(idle=rest(foreign_processes=1))),
+        "foreign_process",
+        "invalid",
+        "Another process",
+    ),
+    "busy while the run rests": Trip(
+        CALM._replace(fact=fact(idle=rest(utilization_pct=37.0))),
+        "busy_at_rest",
+        "lowers the tier",
+        "busy for 37 %",
+    ),
+    "a display server": Trip(
+        CALM._replace(fact=fact(after=edge(graphics_processes=1))),
+        "display_server",
+        "lowers the tier",
+        "display server",
     ),
     "nobody looked": Trip(
         CALM._replace(fact=fact(before=GONE)), "neighbours_unknown", "note", "gone"

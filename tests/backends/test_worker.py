@@ -107,7 +107,7 @@ def loaded(asked: Plan, folder: Path, weights: Weights = Weights.RANDOM) -> tupl
             prompt_text=str(builtin_text()),
         )
     )
-    worker.obey(Warm(place=PLACE, tick_s=0.1))
+    worker.obey(Warm(place=PLACE, tick_s=0.1, own_processes=()))
     log.clear()
     return worker, log
 
@@ -145,10 +145,11 @@ def test_a_precise_window_looks_at_the_clock_between_generations(tmp_path: Path)
 def test_everything_else_is_before_or_after_the_readings(tmp_path: Path) -> None:
     worker, log = loaded(plan(), tmp_path)
     measured(worker)
-    energies = [place for place, step in enumerate(log) if step == "energy"]
+    ledger = log.index("ledger")
+    energies = [place for place, step in enumerate(log[:ledger]) if step == "energy"]
     telemetry = [place for place, step in enumerate(log) if step == "telemetry"]
-    assert len(telemetry) == 2
-    assert telemetry[0] < energies[0] and energies[-1] < telemetry[1] < log.index("ledger")
+    assert len(telemetry) == 3
+    assert telemetry[0] < energies[0] and energies[-1] < telemetry[1] < ledger < telemetry[2]
     assert log.index("sync") < energies[0], "work from before is not waited for"
 
 

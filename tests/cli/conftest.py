@@ -13,7 +13,12 @@ from .rig import Scene
 QUICK: dict[str, object] = {
     "name": "staged",
     "models": ["random:smollm2-135m"],
-    "protocol": {"mode": "precise", "window_s": 0.01, "warmup": {"min_passes": 1, "max_passes": 1}},
+    "protocol": {
+        "mode": "precise",
+        "window_s": 0.01,
+        "idle_s": 0.05,
+        "warmup": {"min_passes": 1, "max_passes": 1},
+    },
     "workloads": [{"output_tokens": 8}],
 }
 

@@ -21,6 +21,7 @@ from ecocompute_cube.model.journal_file import read_journal
 BRIEF: Final = {
     "mode": "precise",
     "window_s": 0.3,
+    "idle_s": 0.05,
     "blocks": 1,
     "warmup": {"min_passes": 1, "max_passes": 1},
 }

@@ -213,6 +213,7 @@ def test_event_reasons_by_name(stub: Stub, bits: int, names: list[str]) -> None:
         ("nvmlDeviceGetClockInfo", "sm_clock_mhz"),
         ("nvmlDeviceGetClockInfo", "memory_clock_mhz"),
         ("nvmlDeviceGetComputeRunningProcesses_v3", "foreign_processes"),
+        ("nvmlDeviceGetUtilizationRates", "utilization_pct"),
     ],
 )
 def test_telemetry_that_is_not_there_has_a_reason(stub: Stub, function: str, field: str) -> None:
@@ -234,6 +235,16 @@ def test_foreign_processes_are_those_not_of_this_run(
     stub: Stub, own: str, listed: str, foreign: int
 ) -> None:
     assert stub.ask(f"telemetry={own}", pids=listed)["foreign_processes"] == foreign
+
+
+def test_clients_of_mps_are_processes_that_compute(stub: Stub) -> None:
+    """ID-CONTEND: a client may be in this list alone."""
+    assert stub.ask("telemetry=11", pids="11", mps="11,12")["foreign_processes"] == 1
+
+
+def test_telemetry_tells_who_draws_and_how_busy_the_board_is(stub: Stub) -> None:
+    seen = stub.ask("telemetry", graphics="5,6", utilization="37")
+    assert (seen["graphics_processes"], seen["utilization_pct"]) == (2, 37.0)
 
 
 OWN_PIDS = 4026532563  #: a PID namespace that is not the host's

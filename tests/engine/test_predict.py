@@ -92,6 +92,12 @@ def test_an_adaptive_rule_takes_from_its_least_to_its_most_blocks() -> None:
     assert least.least_s == least.total_s
 
 
+def test_a_forecast_says_that_pauses_to_cool_down_come_on_top(tmp_path: Path) -> None:
+    assert "pauses" not in forecast(plan(), tmp_path).text()
+    cooled = plan(protocol={"cooldown": {"within_c": 3.0, "max_s": 90.0}})
+    assert "of 90 s a visit at most" in forecast(cooled, tmp_path).text()
+
+
 def test_the_forecast_of_an_adaptive_plan_tells_its_rule_and_a_range(tmp_path: Path) -> None:
     adaptive = plan(protocol={"stop": {"rule": "adaptive", "max_blocks": 20}})
     found = forecast(adaptive, tmp_path)

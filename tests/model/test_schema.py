@@ -22,6 +22,7 @@ from ecocompute_cube.errors import EcoError
 from ecocompute_cube.model import claims, energy, report
 from ecocompute_cube.model.base import Absent, Record
 from ecocompute_cube.model.plan import Plan
+from ecocompute_cube.model.readings import EARLY
 from ecocompute_cube.model.schema import DOCUMENTS, drifted, schema_path
 from ecocompute_cube.report.write import write_energy, write_report
 
@@ -318,10 +319,9 @@ def test_report_models_have_no_defaults_and_compute_nothing(module: object) -> N
     own = [each for each in records(module) if not issubclass(each, Plan)]
     used = {each for each in own if each.__module__.endswith((".energy", ".report", ".claims"))}
     assert used
-    later = {"isolation", "wsl2"}  # left out by documents that were there before it
     for each in used:
-        free = {name for name, field in each.model_fields.items() if not field.is_required()}
-        assert free <= (later if each is energy.Environment else set())
+        free = {name: f.default for name, f in each.model_fields.items() if not f.is_required()}
+        assert all(default == EARLY for default in free.values()), free  # of older documents
         assert not each.model_computed_fields
 
 

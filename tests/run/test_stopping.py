@@ -75,7 +75,7 @@ def test_a_board_that_is_too_noisy_ends_at_the_maximum_and_is_no_failure(tmp_pat
 
 def test_going_on_later_goes_on_until_the_rule_ends_it(tmp_path: Path) -> None:
     scene = Scene(tmp_path, spread=noise(1.5))
-    run = scene.measure(asked(), max_minutes=0.9)
+    run = scene.measure(asked(), max_minutes=1.6)
     assert not stops(run)
     assert not report_of(run).stopping[0].ended
     assert scene.measure(asked()) == run

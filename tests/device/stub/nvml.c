@@ -18,6 +18,7 @@
  *   STUB_TEMPERATURE, STUB_SM, STUB_MEMORY_CLOCK, STUB_REASONS, STUB_LIMIT, STUB_DEFAULT_LIMIT,
  *   STUB_PERSISTENCE, STUB_MIG, STUB_ECC, STUB_VIRTUALIZATION, STUB_MEMORY, STUB_MAJOR, STUB_MINOR
  *   STUB_PIDS           processes computing on the board, separated by commas
+ *   STUB_USED           bytes of memory that processes hold; STUB_UTILIZATION, in percent
  *
  * Compiled with -DOLD it lacks what a driver of 2018 lacked. Field layouts are those of nvml.h.
  */
@@ -69,6 +70,15 @@ typedef struct {
 typedef struct {
     unsigned long long total, free, used;
 } Memory;
+
+typedef struct {
+    unsigned int version;
+    unsigned long long total, reserved, free, used;
+} MemoryV2;
+
+typedef struct {
+    unsigned int gpu, memory;
+} Utilization;
 
 static Board boards[BOARDS];
 static int count;
@@ -219,6 +229,22 @@ int nvmlDeviceGetMemoryInfo(Board *board, Memory *memory) {
     memory->total = number("STUB_MEMORY", 80ULL << 30);
     memory->used = 0;
     memory->free = memory->total;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(Board *board, MemoryV2 *memory) {
+    ANSWER_OR_FAIL(board);
+    memory->total = number("STUB_MEMORY", 80ULL << 30);
+    memory->reserved = 600ULL << 20;
+    memory->used = number("STUB_USED", 0);
+    memory->free = memory->total - memory->reserved - memory->used;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetUtilizationRates(Board *board, Utilization *rates) {
+    ANSWER_OR_FAIL(board);
+    rates->gpu = (unsigned int)number("STUB_UTILIZATION", 0);
+    rates->memory = 0;
     return SUCCESS;
 }
 
