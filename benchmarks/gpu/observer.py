@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from benchmarks.gpu.decoding import Loop, eager, random_model
+from benchmarks.gpu.decoding import decoding, random_model
 from ecocompute_cube.analysis.energy import counter_energy
 from ecocompute_cube.analysis.ratios import t_interval
 from ecocompute_cube.device.base import RawTrace, SystemClock
@@ -29,6 +29,7 @@ from ecocompute_cube.device.nvml import Chosen, NvmlBoard, choose_board
 from ecocompute_cube.device.sampler import ProcessTracer
 from ecocompute_cube.engine.window import measure, measure_tick
 from ecocompute_cube.model.base import present
+from ecocompute_cube.model.plan import Runtime
 from ecocompute_cube.units import Watt, percent, seconds
 
 if TYPE_CHECKING:
@@ -175,8 +176,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     stage, model = _stage(), random_model("cuda:0")
     decoders = {
-        "captured": Loop(model, _TOKENS["captured"]).decode,
-        "eager": eager(model, _TOKENS["eager"]),
+        "captured": decoding(model, Runtime.GRAPH, _TOKENS["captured"]),
+        "eager": decoding(model, Runtime.EAGER, _TOKENS["eager"]),
     }
     readings: list[Reading] = []
     within = True

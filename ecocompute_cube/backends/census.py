@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 
+from ecocompute_cube.backends.precision import RECIPES
+from ecocompute_cube.backends.probe import probe_error
 from ecocompute_cube.model.base import Absent, MaybeInt
 from ecocompute_cube.model.journal import Certificate
 from ecocompute_cube.model.plan import Precision
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 _MATRIX: Final = 2  # dimensions; biases, norms and scales have one
 _DTYPE_NAMES: Final = {torch.float16: "FP16", torch.bfloat16: "BF16", torch.float32: "FP32"}
+_PLAIN: Final = frozenset(_DTYPE_NAMES.values())
+#: Formats by the class of torchao's tensors (0.18), whose dtype is that of what they stand for.
+_TORCHAO: Final = {"Int8Tensor": "INT8", "Float8Tensor": "FP8"}
+_TORCHAO_INT4: Final = "Int4"  # begins the names of its classes, one a packing
 
 
 class _Weight(NamedTuple):
@@ -26,7 +32,11 @@ class _Weight(NamedTuple):
 
 
 def certificate_of(
-    model: nn.Module, precision: Precision, allocated: MaybeInt, kernels: str
+    model: nn.Module,
+    precision: Precision,
+    allocated: MaybeInt,
+    kernels: str,
+    decoder: dict[str, str],
 ) -> Certificate:
     """What ``model`` holds. Embeddings and head count apart: libraries leave them unquantized."""
     weights = _weights(model)
@@ -38,19 +48,27 @@ def certificate_of(
     for parameter in model.parameters():
         if id(parameter) not in inside:
             rest[_dtype_name(parameter.dtype)] += parameter.numel()
-    total = formats.total()
     return Certificate(
         linear_weights=dict(sorted(formats.items())),
-        share_as_named=formats[precision] / total if total else 0.0,
+        share_as_named=_share(formats, RECIPES[precision].held),
         other_weights=dict(sorted(rest.items())),
         compute_dtype=_agreed({_compute_dtype(weight) for weight in weights}),
         settings=_settings(weights),
-        weight_bytes=sum(t.numel() * t.element_size() for t in _tensors(model)),
+        weight_bytes=sum(_bytes(t) for t in _tensors(model)),
         devices=tuple(sorted({_device(tensor) for tensor in _tensors(model)})),
         allocated_bytes=allocated,
         torch_cuda=torch.version.cuda or Absent(reason="this torch is built without CUDA"),
         kernels=kernels,
+        probe_error=probe_error([weight.holder for weight in weights if _kind(weight)]),
+        decoder=decoder,
     )
+
+
+def _share(formats: Counter[str], held: str | None) -> float:
+    """Of the elements in a format; of a checkpoint as it was shipped, whether any is quantized."""
+    if held is None:
+        return float(bool(formats.keys() - _PLAIN))
+    return formats[held] / formats.total() if formats else 0.0
 
 
 def _weights(model: nn.Module) -> list[_Weight]:
@@ -104,7 +122,10 @@ def _format(weight: _Weight) -> str:
         return str(quantized.quant_type).upper()
     if kind == "Linear8bitLt" and parameter.dtype == torch.int8:
         return "INT8"
-    return _dtype_name(parameter.dtype)
+    name = type(parameter).__name__
+    if name.startswith(_TORCHAO_INT4):
+        return "INT4"
+    return _TORCHAO.get(name) or _dtype_name(parameter.dtype)
 
 
 def _compute_dtype(weight: _Weight) -> str:
@@ -129,6 +150,12 @@ def _settings(weights: list[_Weight]) -> dict[str, str]:
             }
         if _kind(weight) == "Linear8bitLt":
             return {"outlier_threshold": str(holder.state.threshold)}
+        if hasattr(weight.parameter, "tensor_data_names"):  # of torchao's tensors
+            dynamic = getattr(weight.parameter, "act_quant_kwargs", None) is not None
+            return {
+                "tensor": type(weight.parameter).__name__,
+                "activations": "quantized" if dynamic else "as they are",
+            }
     return {}
 
 
@@ -142,6 +169,19 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 def _tensors(model: nn.Module) -> list[torch.Tensor]:
     return [*model.parameters(), *model.buffers()]
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    """Of what a tensor is made of: torchao's stand for another, bitsandbytes' have a state."""
+    parts = [getattr(tensor, name) for name in getattr(tensor, "tensor_data_names", ())]
+    state: Any = getattr(tensor, "quant_state", None)
+    while state is not None:
+        parts += [state.absmax, state.code]
+        state = state.state2
+    own = [] if hasattr(tensor, "tensor_data_names") else [tensor]
+    scales = getattr(tensor, "SCB", None)
+    each = [*own, *parts, *([] if scales is None else [scales])]
+    return sum(part.numel() * part.element_size() for part in each)
 
 
 def _device(tensor: torch.Tensor) -> str:

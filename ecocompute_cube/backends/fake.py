@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ecocompute_cube.backends.base import Ledger, Scores, Session
+from ecocompute_cube.backends.precision import RECIPES
 from ecocompute_cube.backends.prompts import byte_ids, cut_prompts, ids_sha256
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, sha256_hex
@@ -67,17 +68,20 @@ class FakeSession:
 
     def certificate(self) -> Certificate:
         """As named: there is nothing to be wrong about."""
+        recipe = RECIPES[self._arm.precision]
         return Certificate(
-            linear_weights={self._arm.precision: 1_000},
+            linear_weights={recipe.held or "NF4": 1_000},
             share_as_named=1.0,
             other_weights={},
-            compute_dtype="float16",
-            settings={},
+            compute_dtype=recipe.dtype or "float16",
+            settings=dict(recipe.found),
             weight_bytes=2_000,
             devices=("scripted",),
             allocated_bytes=Absent(reason="not on a board"),
             torch_cuda=Absent(reason="no torch"),
             kernels="none",
+            probe_error=Absent(reason="no weights"),
+            decoder={"decoding": "scripted"},
         )
 
     def prepare(self, text: str, iterations: int) -> str:

@@ -1,45 +1,165 @@
-"""Precision names: how each is loaded, and how each is recognised once it is."""
+"""Precision names: how each is loaded, and how each is recognised once it is.
+
+A new one is a row of the table and a test (docs/arms.md).
+"""
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ecocompute_cube.errors import ArmFailed
+from ecocompute_cube.model.base import present
 from ecocompute_cube.model.plan import Precision
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ecocompute_cube.model.journal import Certificate
 
 #: Less than this share of the quantizable weights in the named format is another arm.
 _LEAST_SHARE: Final = 0.999  # all of them, save a handful of scalars
 
+Library = Literal["torch", "bitsandbytes", "torchao"]
+Frozen = MappingProxyType[str, object]
+_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+
 
 class Recipe(NamedTuple):
-    """How a precision is asked for."""
+    """How a precision is asked for, and what must then be found."""
 
-    quantizer: MappingProxyType[str, object] | None  #: keywords of BitsAndBytesConfig
-    weight_bits: float  #: bits a linear weight takes, for predictions only
+    library: Library  #: that quantizes, and whose kernels multiply
+    held: str | None  #: format of the linear weights, as the census names it; None: whatever it is
+    dtype: str | None  #: torch's name for all else, and for what is computed in; None: the same
+    bits: float  #: a linear weight takes, for predictions only
+    probe_error: float  #: of a product, relative, that the library's own rounding explains
+    asked: Mapping[str, object] = _NOTHING  #: keywords of the library's configuration
+    found: Mapping[str, str] = MappingProxyType({})  #: settings that the loaded modules must show
+    capability: tuple[int, int] = (0, 0)  #: least compute capability that has it in hardware
+    capturable: bool = True  #: whether its step can be a CUDA graph
 
 
-RECIPES: Final[MappingProxyType[Precision, Recipe]] = MappingProxyType(
+def _bits4(**asked: object) -> Frozen:
+    return MappingProxyType({"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", **asked})
+
+
+# Bits: 64-element blocks with one FP32 scale each are 4 + 32/64; with those scales in 8 bits and a
+# second scale for 256 of them, 4 + 8/64 + 32/(64·256) (bitsandbytes 0.50). Torchao keeps a scale a
+# row, or for INT4 a scale and a zero point in BF16 for each group of 128.
+# Capabilities: BF16 is emulated below 8.0, FP8 absent below 8.9 (CUDA C++ Programming Guide).
+# Probe errors: twice what the formats' rounding gives a random product; of INT8 activations 1 %,
+# of FP8's three bits 4 %.
+RECIPES: Final[Mapping[Precision, Recipe]] = MappingProxyType(
     {
-        Precision.FP16: Recipe(None, 16),
-        # 64-element blocks with one FP32 scale each: 4 + 32/64 bits (bitsandbytes 0.50)
+        Precision.FP16: Recipe("torch", "FP16", "float16", 16, 0.01),
+        Precision.BF16: Recipe("torch", "BF16", "bfloat16", 16, 0.02, capability=(8, 0)),
         Precision.NF4: Recipe(
-            MappingProxyType({"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}), 4.5
+            "bitsandbytes",
+            "NF4",
+            "float16",
+            4.5,
+            0.02,
+            asked=_bits4(),
+            found=MappingProxyType({"double_quant": "false"}),
         ),
-        # the library's default: outliers above 6.0 are multiplied in FP16
-        Precision.INT8: Recipe(MappingProxyType({"load_in_8bit": True}), 8),
+        Precision.NF4_DQ: Recipe(
+            "bitsandbytes",
+            "NF4",
+            "float16",
+            4.13,
+            0.02,
+            asked=_bits4(bnb_4bit_use_double_quant=True),
+            found=MappingProxyType({"double_quant": "true"}),
+        ),
+        Precision.INT8: Recipe(
+            "bitsandbytes",
+            "INT8",
+            "float16",
+            8,
+            0.04,
+            asked=MappingProxyType({"load_in_8bit": True}),
+            found=MappingProxyType({"outlier_threshold": "6.0"}),
+            capturable=False,
+        ),
+        Precision.INT8_T0: Recipe(
+            "bitsandbytes",
+            "INT8",
+            "float16",
+            8,
+            0.04,
+            asked=MappingProxyType({"load_in_8bit": True, "llm_int8_threshold": 0.0}),
+            found=MappingProxyType({"outlier_threshold": "0.0"}),
+        ),
+        Precision.FP8_WO: Recipe(
+            "torchao",
+            "FP8",
+            "bfloat16",
+            8,
+            0.02,
+            asked=MappingProxyType({"config": "Float8WeightOnlyConfig"}),
+            found=MappingProxyType({"activations": "as they are"}),
+            capability=(8, 0),
+        ),
+        Precision.FP8_DYN: Recipe(
+            "torchao",
+            "FP8",
+            "bfloat16",
+            8,
+            0.08,
+            asked=MappingProxyType({"config": "Float8DynamicActivationFloat8WeightConfig"}),
+            found=MappingProxyType({"activations": "quantized"}),
+            capability=(8, 9),
+        ),
+        Precision.INT8_WO: Recipe(
+            "torchao",
+            "INT8",
+            "bfloat16",
+            8,
+            0.02,
+            asked=MappingProxyType({"config": "Int8WeightOnlyConfig"}),
+            found=MappingProxyType({"activations": "as they are"}),
+            capability=(8, 0),
+        ),
+        Precision.INT4_WO: Recipe(
+            "torchao",
+            "INT4",
+            "bfloat16",
+            4.25,
+            0.02,
+            asked=MappingProxyType(
+                # the packing whose kernel is in torch itself; the default one needs another library
+                {"config": "Int4WeightOnlyConfig", "int4_packing_format": "tile_packed_to_4d"}
+            ),
+            found=MappingProxyType({"activations": "as they are"}),
+            capability=(8, 0),
+        ),
+        Precision.AS_SHIPPED: Recipe("torch", None, None, 8, 0.08),
     }
 )
+
+
+def check_board(precision: Precision, capability: tuple[int, int] | None) -> None:
+    """Refuse what a board only emulates, or has no kernels for; no capability: not a board.
+
+    Raises ArmFailed: precision_not_native.
+    """
+    least = RECIPES[precision].capability
+    if capability is not None and capability < least:
+        raise ArmFailed(
+            "precision_not_native",
+            f"{precision} needs compute capability {least[0]}.{least[1]}; this board has "
+            f"{capability[0]}.{capability[1]}, and would emulate it or fail.",
+            "Take FP16 or a bitsandbytes precision on this board.",
+        )
 
 
 def check_certificate(precision: Precision, device: str, certificate: Certificate) -> None:
     """Refuse an arm that is not what its name says.
 
-    Raises ArmFailed: ``precision_not_as_named``, ``wrong_compute_dtype``, ``offload_detected``.
+    Raises ArmFailed: ``precision_not_as_named``, ``wrong_settings``, ``wrong_compute_dtype``,
+    ``wrong_product``, ``offload_detected``.
     """
+    recipe = RECIPES[precision]
     if certificate.share_as_named < _LEAST_SHARE:
         held = ", ".join(f"{n} {name}" for name, n in certificate.linear_weights.items())
         raise ArmFailed(
@@ -48,11 +168,26 @@ def check_certificate(precision: Precision, device: str, certificate: Certificat
             f"({held}).",
             "Load a checkpoint whose layers this library can quantize, or drop the arm.",
         )
-    if certificate.compute_dtype != "float16":
+    for setting, wanted in recipe.found.items():
+        if (shown := certificate.settings.get(setting)) != wanted:
+            raise ArmFailed(
+                "wrong_settings",
+                f"The {precision} layers have {setting} = {shown}, not {wanted}.",
+                "Update bitsandbytes, torchao and transformers to the pinned versions.",
+            )
+    if recipe.dtype is not None and certificate.compute_dtype != recipe.dtype:
         raise ArmFailed(
             "wrong_compute_dtype",
-            f"The {precision} layers compute in {certificate.compute_dtype}, not float16.",
+            f"The {precision} layers compute in {certificate.compute_dtype}, not {recipe.dtype}.",
             "Update bitsandbytes and transformers to the pinned versions.",
+        )
+    error = certificate.probe_error
+    if present(error) and error > recipe.probe_error:
+        raise ArmFailed(
+            "wrong_product",
+            f"A product by a {precision} layer is {error:.1%} off the product by its own weights; "
+            f"rounding explains {recipe.probe_error:.0%}.",
+            "The library's kernels are not right for this board; update it, or drop the arm.",
         )
     if certificate.devices != (device,):
         raise ArmFailed(

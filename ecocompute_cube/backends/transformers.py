@@ -1,9 +1,10 @@
-"""The eager runtime: Hugging Face transformers' generate(), quantized by bitsandbytes."""
+"""Hugging Face transformers: loading in any precision, and a session around a decoder."""
 
 from __future__ import annotations
 
 import gc
 import importlib.metadata
+import json
 import math
 import sys
 from collections import Counter
@@ -11,15 +12,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig, GenerationConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from ecocompute_cube.backends.base import Ledger, Scores, Session
 from ecocompute_cube.backends.census import certificate_of
-from ecocompute_cube.backends.precision import RECIPES
+from ecocompute_cube.backends.decoders import check_runtime, decoder_for
+from ecocompute_cube.backends.precision import RECIPES, check_board
 from ecocompute_cube.backends.prompts import byte_ids, cut_prompts, ids_sha256
+from ecocompute_cube.backends.quantizers import quantizer
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, MaybeInt, sha256_hex
 from ecocompute_cube.model.journal import Certificate, LedgerRow
+from ecocompute_cube.model.plan import Precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,17 +48,21 @@ class TransformersBackend:
     def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
         """Load ``folder`` in the arm's precision.
 
-        Raises ArmFailed: ``library_missing``, ``out_of_memory``.
+        Raises ArmFailed: ``not_capturable``, ``precision_not_native``, ``already_quantized``,
+        ``not_quantized``, ``library_missing``, ``out_of_memory``.
         """
+        check_runtime(arm, self._device)
+        check_board(arm.precision, _capability(self._device))
+        _check_shipped(arm.precision, folder)
         with _arm_errors("load"):
             model = AutoModelForCausalLM.from_pretrained(
                 folder,
-                dtype=torch.float16,
+                dtype=_dtype(arm.precision),
                 device_map={"": self._device},
-                quantization_config=_quantizer(arm),
                 local_files_only=True,
                 use_safetensors=True,
                 trust_remote_code=False,
+                **_quantized(arm.precision),
             )
             tokenizer = (
                 AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -66,15 +74,43 @@ class TransformersBackend:
             )
 
 
-def _quantizer(arm: Arm) -> BitsAndBytesConfig | None:
-    keywords = RECIPES[arm.precision].quantizer
-    if keywords is None:
-        return None
-    return BitsAndBytesConfig(bnb_4bit_compute_dtype=torch.float16, **keywords)
+def _quantized(precision: Precision) -> dict[str, object]:
+    """No such keyword at all where nothing is quantized: None would undo what was shipped."""
+    config = quantizer(precision)
+    return {} if config is None else {"quantization_config": config}
+
+
+def _capability(device: str) -> tuple[int, int] | None:
+    return torch.cuda.get_device_capability(device) if device.startswith("cuda") else None
+
+
+def _dtype(precision: Precision) -> torch.dtype | str:
+    """Never left to the library: its default has changed between releases."""
+    name = RECIPES[precision].dtype
+    return "auto" if name is None else getattr(torch, name)
+
+
+def _check_shipped(precision: Precision, folder: Path) -> None:
+    """A checkpoint is quantized once. Raises ArmFailed."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    shipped = config.get("quantization_config")
+    if shipped and precision is not Precision.AS_SHIPPED:
+        raise ArmFailed(
+            "already_quantized",
+            f"The checkpoint is quantized already ({shipped.get('quant_method', 'unknown')}); "
+            f"{precision} cannot be made from it.",
+            f"Take {Precision.AS_SHIPPED}, or the model's original checkpoint.",
+        )
+    if not shipped and precision is Precision.AS_SHIPPED:
+        raise ArmFailed(
+            "not_quantized",
+            "The checkpoint is not quantized: as it was shipped it is a 16-bit arm.",
+            "Take FP16 or BF16.",
+        )
 
 
 class TransformersSession:
-    """A loaded model that decodes greedily with transformers' generate()."""
+    """A loaded model with a decoder, greedy and of exact lengths."""
 
     def __init__(
         self,
@@ -84,7 +120,7 @@ class TransformersSession:
         device: str,
         max_context: int,
     ) -> None:
-        self._eos = _end_tokens(model)
+        self._ends = _end_tokens(model)
         # generate() fills in whatever a configuration leaves open from the checkpoint's own habits:
         # a repetition penalty, say, which is neither greedy nor the same work in every model.
         model.generation_config = GenerationConfig()
@@ -93,23 +129,26 @@ class TransformersSession:
         self._arm = arm
         self._device = torch.device(device)
         self._prompts: tuple[torch.Tensor, ...] = ()
-        self._mask = torch.empty(0)
         self._max_context = max_context
-        self._configs: dict[int, GenerationConfig] = {}
+        self._decoder = decoder_for(arm.runtime, model, self._ends)
 
     def certificate(self) -> Certificate:
         """Count what is really loaded."""
         return certificate_of(
-            self._model, self._arm.precision, _allocated(self._device), _library(self._arm)
+            self._model,
+            self._arm.precision,
+            _allocated(self._device),
+            _library(self._arm.precision),
+            self._decoder.facts(),
         )
 
     def prepare(self, text: str, iterations: int) -> str:
         """Cut prompts and put them on the device, so that no window has to."""
         prompts = cut_prompts(self._encode(text), self._arm.workload, iterations)
         self._prompts = tuple(torch.tensor(p, device=self._device) for p in prompts)
-        self._mask = torch.ones_like(self._prompts[0])
-        self._greedy(self._arm.workload.output_tokens)
-        if not self._eos:
+        with _arm_errors("prepare the decode step"):
+            self._decoder.prepare(self._prompts[0], self._arm.workload.output_tokens)
+        if not self._ends:
             sys.stderr.write("The model names no end token, so none is masked while it decodes.\n")
         return ids_sha256(prompts)
 
@@ -121,32 +160,11 @@ class TransformersSession:
         )["input_ids"]
         return ids
 
-    @torch.inference_mode()
     def generate(self, iteration: int, output_tokens: int) -> object:
         """Greedy ids of shape (batch, prompt + output), still on the device."""
+        prompt = self._prompts[iteration % len(self._prompts)]
         with _arm_errors("generate"):
-            return self._model.generate(
-                inputs=self._prompts[iteration % len(self._prompts)],
-                attention_mask=self._mask,
-                generation_config=self._greedy(output_tokens),
-            )
-
-    def _greedy(self, output_tokens: int) -> GenerationConfig:
-        if output_tokens not in self._configs:
-            self._configs[output_tokens] = self._generation(output_tokens)
-        return self._configs[output_tokens]
-
-    def _generation(self, output_tokens: int) -> GenerationConfig:
-        # Equal lengths for every arm: the end token is masked until the budget is used up.
-        return GenerationConfig(
-            do_sample=False,
-            num_beams=1,
-            use_cache=True,
-            min_new_tokens=output_tokens,
-            max_new_tokens=output_tokens,
-            eos_token_id=self._eos or None,
-            pad_token_id=self._eos[0] if self._eos else None,
-        )
+            return self._decoder.generate(prompt, output_tokens)
 
     def sync(self) -> None:
         """Wait for the board."""
@@ -165,7 +183,7 @@ class TransformersSession:
         return Ledger(_rows(counts), sha256_hex("\n".join(digest).encode()))
 
     def _stop(self, ids: list[int]) -> tuple[int, str]:
-        ends = [place for place, token in enumerate(ids) if token in self._eos]
+        ends = [place for place, token in enumerate(ids) if token in self._ends]
         if ends and ends[0] + 1 < len(ids):
             return ends[0] + 1, "eos"
         return len(ids), "length"
@@ -202,6 +220,7 @@ class TransformersSession:
     def close(self) -> None:
         """Free the model's memory."""
         self._prompts = ()
+        del self._decoder
         del self._model
         gc.collect()
         if self._device.type == "cuda":
@@ -240,8 +259,8 @@ def _allocated(device: torch.device) -> MaybeInt:
     return torch.cuda.memory_allocated(device)
 
 
-def _library(arm: Arm) -> str:
-    name = "torch" if RECIPES[arm.precision].quantizer is None else "bitsandbytes"
+def _library(precision: Precision) -> str:
+    name = RECIPES[precision].library
     return f"{name} {importlib.metadata.version(name)}"
 
 

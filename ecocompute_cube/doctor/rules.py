@@ -73,7 +73,7 @@ def bitsandbytes_missing(found: Diagnosis) -> Hindrance | None:
     return _hindrance(
         "bitsandbytes_missing",
         _ASIDE,
-        "bitsandbytes is not installed: arms NF4 and INT8 will be refused.",
+        "bitsandbytes is not installed: arms NF4 and INT8 (NF4-DQ, INT8-T0) will be refused.",
         "Run: make setup",
     )
 

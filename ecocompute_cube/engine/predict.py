@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ecocompute_cube.backends.precision import RECIPES
 from ecocompute_cube.engine.schedule import groups
 from ecocompute_cube.errors import PlanError
-from ecocompute_cube.model.plan import PROTOCOL_ITERATIONS, Mode, Precision
+from ecocompute_cube.model.plan import PROTOCOL_ITERATIONS, Mode, Precision, Runtime
 from ecocompute_cube.units import Second
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 #: the two protocol runs in data/h200/runs (one H200, 16 cores of a Xeon). The host decides, not the
 #: board; another host may be half or twice as fast.
 _LAYERS_PER_S: Final = {Precision.FP16: 1410.0, Precision.NF4: 990.0, Precision.INT8: 390.0}
+#: Of the others, by what they launch: as FP16, as NF4, between NF4 and INT8 (our probe, one H200).
+_LAUNCHED_LIKE: Final = {Precision.BF16: 1410.0, Precision.NF4_DQ: 900.0, Precision.INT8_T0: 640.0}
+_UNFUSED_PER_S: Final = 500.0  # torchao's in eager mode, our probe
+_CAPTURED_LAYERS_PER_S: Final = 8000.0  # without launches: 0.5B in a graph, our probe
+_READ_BYTES_PER_S: Final = 2e12  # of weights, half of what one H200 copies; larger models meet it
+_COMPILE_S: Final = 60.0  # 38 s for a static cache of 7B, our probe
 _LOAD_S: Final = 12.0  # importing torch and transformers, on the same host
 _LOAD_BYTES_PER_S: Final = 1e9
 _SCORE_S: Final = 4.0
@@ -86,7 +92,12 @@ def predict(plan: Plan, sizes: Mapping[str, Size]) -> Prediction:
 
 
 def _rate(arm: Arm, size: Size) -> float:
-    return _LAYERS_PER_S[arm.precision] / size.layers
+    """Tokens a second of one row."""
+    if arm.runtime in {Runtime.EAGER, Runtime.LOOP}:
+        known = _LAYERS_PER_S | _LAUNCHED_LIKE
+        return known.get(arm.precision, _UNFUSED_PER_S) / size.layers
+    read_s = size.parameters * RECIPES[arm.precision].bits / 8 / _READ_BYTES_PER_S
+    return 1 / (size.layers / _CAPTURED_LAYERS_PER_S + read_s)
 
 
 def _visit_s(plan: Plan, arm: Arm, size: Size) -> Second:
@@ -104,13 +115,14 @@ def _visit_s(plan: Plan, arm: Arm, size: Size) -> Second:
 
 def _load_s(arm: Arm, size: Size) -> Second:
     first_pass = arm.workload.output_tokens / _rate(arm, size)
-    return Second(_LOAD_S + 2 * size.parameters / _LOAD_BYTES_PER_S + first_pass)
+    compiles_s = _COMPILE_S if arm.runtime in {Runtime.STATIC, Runtime.COMPILED} else 0.0
+    return Second(_LOAD_S + 2 * size.parameters / _LOAD_BYTES_PER_S + first_pass + compiles_s)
 
 
 def _memory(arm: Arm, size: Size) -> int:
     embedding = size.vocabulary * size.hidden
     linear = max(size.parameters - embedding, 0)
-    weights = 2 * embedding + linear * RECIPES[arm.precision].weight_bits / 8
+    weights = 2 * embedding + linear * RECIPES[arm.precision].bits / 8
     cache = 4 * arm.workload.batch * arm.workload.context_tokens * size.layers * size.hidden
     return int(_SPARE * (weights + cache) + _CONTEXT_BYTES)
 

@@ -114,6 +114,10 @@ class Certificate(Record):
     allocated_bytes: MaybeInt
     torch_cuda: MaybeStr
     kernels: str  #: the library doing the quantized products
+    #: how far a product by one loaded layer is off the product by its own weights, relative
+    probe_error: MaybeFloat = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
+    #: how ids are decoded: by whom, over which cache, compiled and captured how
+    decoder: dict[str, str] | Absent = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
 
 
 class RunOpened(Record):

@@ -26,8 +26,16 @@ class Precision(enum.StrEnum):
     """How the linear weights are held while the model runs."""
 
     FP16 = "FP16"
-    NF4 = "NF4"
-    INT8 = "INT8"
+    BF16 = "BF16"
+    NF4 = "NF4"  #: bitsandbytes, blocks of 64 with a scale each
+    NF4_DQ = "NF4-DQ"  #: the same, with the scales quantized as well (double quantization)
+    INT8 = "INT8"  #: bitsandbytes, outliers beyond 6.0 multiplied in FP16: the library's default
+    INT8_T0 = "INT8-T0"  #: the same with threshold 0: no outliers are looked for
+    FP8_WO = "FP8-WO"  #: torchao, weights alone (W8A16), BF16 beside them
+    FP8_DYN = "FP8-DYN"  #: torchao, weights and activations, scales by token at run time
+    INT8_WO = "INT8-WO"  #: torchao, weights alone, BF16 beside them
+    INT4_WO = "INT4-WO"  #: torchao, weights alone in groups of 128, BF16 beside them
+    AS_SHIPPED = "AS-SHIPPED"  #: as a checkpoint that is already quantized says
 
 
 BASELINE: Final = Precision.FP16
@@ -37,6 +45,10 @@ class Runtime(enum.StrEnum):
     """How the decode loop is driven."""
 
     EAGER = "eager"  #: transformers' plain generate()
+    STATIC = "static"  #: generate() with a static cache, which transformers compiles
+    LOOP = "loop"  #: our decode step over a static cache, launched by Python
+    GRAPH = "graph"  #: the same step, captured once as a CUDA graph and replayed
+    COMPILED = "compiled"  #: the same step through torch.compile, then captured
 
 
 class Mode(enum.StrEnum):

@@ -57,9 +57,10 @@ def load() -> Load:
         batch: int = 1,
         prompt: int = 16,
         output: int = 12,
+        runtime: Runtime = Runtime.EAGER,
     ) -> TransformersSession:
         workload = Workload(prompt_tokens=prompt, output_tokens=output, batch=batch)
-        arm = Arm(model="local:tiny", workload=workload, precision=precision, runtime=Runtime.EAGER)
+        arm = Arm(model="local:tiny", workload=workload, precision=precision, runtime=runtime)
         session = TransformersBackend("cpu").load(arm, manifest_of(folder), folder)
         assert isinstance(session, TransformersSession)
         return session

@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from ecocompute_cube.backends.census import certificate_of
-from ecocompute_cube.backends.precision import check_certificate
+from ecocompute_cube.backends.precision import RECIPES, check_certificate
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent
 from ecocompute_cube.model.journal import Certificate
@@ -55,7 +55,7 @@ def certified(load: Load, config: PretrainedConfig, folder: Path, named: Precisi
 
 
 def counted(model: torch.nn.Module) -> Certificate:
-    return certificate_of(model, Precision.FP16, Absent(reason="not on a board"), "none")
+    return certificate_of(model, Precision.FP16, Absent(reason="not on a board"), "none", {})
 
 
 @pytest.mark.parametrize("config", [MIXTRAL, QWEN3], ids=["mixtral", "qwen3"])
@@ -80,13 +80,24 @@ def test_experts_in_fp16_are_an_fp16_arm(
     assert certificate.linear_weights == {"FP16": ATTENTION + EXPERTS + ROUTER}
 
 
-@pytest.mark.parametrize("precision", list(Precision))
+@pytest.mark.parametrize(
+    "precision", [Precision.FP16, Precision.NF4, Precision.NF4_DQ, Precision.INT8_T0]
+)
 def test_the_layers_of_gpt2_count_although_they_are_no_linear_modules(
     load: Load, tmp_path: Path, precision: Precision
 ) -> None:
     certificate = certified(load, GPT2, tmp_path, precision)
     check_certificate(precision, "cpu", certificate)
-    assert certificate.linear_weights == {precision: ATTENTION + 8 * WIDTH * WIDTH}
+    assert certificate.linear_weights == {RECIPES[precision].held: ATTENTION + 8 * WIDTH * WIDTH}
+
+
+def test_a_library_that_quantizes_linear_modules_alone_makes_no_such_arm_of_gpt2(
+    load: Load, tmp_path: Path
+) -> None:
+    certificate = certified(load, GPT2, tmp_path, Precision.INT8_WO)
+    with pytest.raises(ArmFailed) as caught:
+        check_certificate(Precision.INT8_WO, "cpu", certificate)
+    assert caught.value.reason == "precision_not_as_named"
 
 
 def test_weights_of_another_dtype_show_in_what_is_computed_in(tmp_path: Path) -> None:

@@ -69,10 +69,11 @@ def test_windows_are_kept_one_a_line(tmp_path: Path) -> None:
     assert b[0]["counter_w"] == "2"
 
 
-def test_a_loop_over_a_static_cache_begins_anew_each_time() -> None:
+def test_what_is_decoded_beside_the_meter_is_what_the_product_decodes() -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from benchmarks.gpu.decoding import Loop, random_model
+    from benchmarks.gpu.decoding import decoding, random_model
+    from ecocompute_cube.model.plan import Runtime
 
     shape = {
         "hidden_size": 32,
@@ -83,8 +84,7 @@ def test_a_loop_over_a_static_cache_begins_anew_each_time() -> None:
         "vocab_size": 100,
         "tie_word_embeddings": False,
     }
-    loop = Loop(random_model("cpu", shape), tokens=8)
-    first = loop.decode()
-    assert loop.decode() == first
-    assert first[0] == 8
+    model = random_model("cpu", shape)
+    loop, eager = (decoding(model, runtime, 8) for runtime in (Runtime.LOOP, Runtime.EAGER))
+    assert loop().tolist() == loop().tolist() == eager().tolist()
     assert torch.get_default_dtype() is torch.float32

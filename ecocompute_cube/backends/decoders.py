@@ -1,0 +1,217 @@
+"""How ids are decoded, greedily and to an exact length: one class for each way to drive the step.
+
+    eager      generate(), its cache growing with every token      what most people run
+    static     generate() with a static cache, compiled by it      what a user can type
+    loop       our step over a static cache, launched by Python    the control of the next two
+    graph      that step captured once as a CUDA graph and replayed
+    compiled   that step through torch.compile first, then captured
+
+Of one checkpoint all five do the same arithmetic: what differs is who launches the kernels, and
+which kernels they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import torch
+from transformers import GenerationConfig, StaticCache
+
+from ecocompute_cube.backends.precision import RECIPES
+from ecocompute_cube.errors import ArmFailed
+from ecocompute_cube.model.plan import Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from transformers import PreTrainedModel
+
+    from ecocompute_cube.model.plan import Arm
+
+_WARM_STEPS: Final = 3  # before a capture: libraries choose kernels and allocate in their first
+_CAPTURED: Final = frozenset({Runtime.GRAPH, Runtime.COMPILED})
+#: Public options of torch.compile: tiles are tuned by timing neighbours (torch._inductor.config).
+COMPILE_OPTIONS: Final[dict[str, str | int | bool | Callable[..., Any]]] = {
+    "coordinate_descent_tuning": True
+}
+
+
+class Decoder(Protocol):
+    """Greedy decoding of a loaded model."""
+
+    def prepare(self, prompt: torch.Tensor, output_tokens: int) -> None:
+        """Make ready for prompts of this shape (batch, tokens) and up to so many new tokens."""
+
+    def generate(self, prompt: torch.Tensor, output_tokens: int) -> torch.Tensor:
+        """Ids of shape (batch, prompt + output), on the device; nothing waits for them."""
+
+    def facts(self) -> dict[str, str]:
+        """How it decodes, for the certificate."""
+
+
+def decoder_for(runtime: Runtime, model: PreTrainedModel, ends: Sequence[int]) -> Decoder:
+    """The decoder of a runtime; ``ends`` are the model's end tokens, masked to the last."""
+    if runtime is Runtime.EAGER:
+        return Generate(model, ends)
+    if runtime is Runtime.STATIC:
+        return Generate(model, ends, cache="static")
+    return Steps(model, ends, captured=runtime in _CAPTURED, compiled=runtime is Runtime.COMPILED)
+
+
+def check_runtime(arm: Arm, device: str) -> None:
+    """Refuse a pair that cannot be, before anything loads. Raises ArmFailed: not_capturable."""
+    if arm.runtime not in _CAPTURED:
+        return
+    if not RECIPES[arm.precision].capturable:
+        raise ArmFailed(
+            "not_capturable",
+            f"{arm.precision} looks for outliers on the host in every product, so that its step "
+            "cannot be captured as a graph.",
+            f"Take INT8-T0/{arm.runtime} (no outliers), or {arm.precision}/loop.",
+        )
+    if not device.startswith("cuda"):
+        raise ArmFailed(
+            "not_capturable",
+            f"The runtime {arm.runtime} is a CUDA graph, and {device} has none.",
+            f"Take {arm.precision}/loop: the same step without the graph.",
+        )
+
+
+class Generate:
+    """transformers' own generate()."""
+
+    def __init__(
+        self, model: PreTrainedModel, ends: Sequence[int], cache: str | None = None
+    ) -> None:
+        self._model = model
+        self._ends = list(ends)
+        self._cache = cache
+        self._mask = torch.empty(0)
+        self._configs: dict[int, GenerationConfig] = {}
+
+    def prepare(self, prompt: torch.Tensor, output_tokens: int) -> None:
+        """Settings and mask, so that no window has to."""
+        self._mask = torch.ones_like(prompt)
+        self._settings(output_tokens)
+
+    @torch.inference_mode()
+    def generate(self, prompt: torch.Tensor, output_tokens: int) -> torch.Tensor:
+        """As a user would."""
+        ids: torch.Tensor = self._model.generate(
+            inputs=prompt,
+            attention_mask=self._mask,
+            generation_config=self._settings(output_tokens),
+        )
+        return ids
+
+    def facts(self) -> dict[str, str]:
+        """Which cache."""
+        return {"decoding": "generate()", "cache": self._cache or "dynamic"}
+
+    def _settings(self, output_tokens: int) -> GenerationConfig:
+        if output_tokens not in self._configs:
+            self._configs[output_tokens] = self._config(output_tokens)
+        return self._configs[output_tokens]
+
+    def _config(self, output_tokens: int) -> GenerationConfig:
+        # Equal lengths for every arm: the end token is masked until the budget is used up.
+        return GenerationConfig(
+            do_sample=False,
+            num_beams=1,
+            use_cache=True,
+            cache_implementation=self._cache,
+            min_new_tokens=output_tokens,
+            max_new_tokens=output_tokens,
+            eos_token_id=self._ends or None,
+            pad_token_id=self._ends[0] if self._ends else None,
+        )
+
+
+class Steps:
+    """One step over a static cache, again and again; every tensor of it stays where it is."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        ends: Sequence[int],
+        *,
+        captured: bool = False,
+        compiled: bool = False,
+    ) -> None:
+        self._model = model
+        self._ends = torch.tensor(list(ends), dtype=torch.long, device=model.device)
+        self._captured, self._compiled = captured, compiled
+        self._advance: Callable[[], object] = self._step
+
+    def prepare(self, prompt: torch.Tensor, output_tokens: int) -> None:
+        """Allocate cache and buffers; compile and capture the step where that is asked for."""
+        batch, length = prompt.shape
+        room = length + max(output_tokens, _WARM_STEPS + 2)
+        self._cache = StaticCache(config=self._model.config, max_cache_len=room)
+        self._ids = torch.zeros((batch, room), dtype=torch.long, device=prompt.device)
+        self._token = torch.zeros((batch, 1), dtype=torch.long, device=prompt.device)
+        self._place = torch.zeros(1, dtype=torch.long, device=prompt.device)  # of ``_token``
+        if self._compiled:
+            self._advance = torch.compile(self._step, dynamic=False, options=COMPILE_OPTIONS)
+        if self._captured:
+            self._advance = self._capture(prompt)
+
+    @torch.no_grad()
+    def generate(self, prompt: torch.Tensor, output_tokens: int) -> torch.Tensor:
+        """Prompt in one pass, then a step a token."""
+        length = prompt.shape[1]
+        self._begin(prompt)
+        for _ in range(output_tokens - 1):
+            self._advance()
+        return self._ids[:, : length + output_tokens].clone()
+
+    def facts(self) -> dict[str, str]:
+        """What is done to the step."""
+        done = {"decoding": "a step a token", "cache": "static"}
+        if self._compiled:
+            options = ", ".join(f"{name}={value}" for name, value in COMPILE_OPTIONS.items())
+            done["compile"] = f"torch.compile, inductor, {options}"
+        if self._captured:
+            done["captured"] = "one CUDA graph, replayed for each token but the first"
+        return done
+
+    def _begin(self, prompt: torch.Tensor) -> None:
+        length = prompt.shape[1]
+        self._cache.reset()  # a step moves the cache's length along
+        self._ids[:, :length] = prompt
+        places = torch.arange(length, device=prompt.device)[None]
+        self._token.copy_(self._chosen(prompt, places))
+        self._place.fill_(length)
+        self._ids.index_copy_(1, self._place, self._token)
+
+    def _step(self) -> None:
+        self._token.copy_(self._chosen(self._token, self._place[None]))
+        self._place.add_(1)
+        self._ids.index_copy_(1, self._place, self._token)
+
+    def _chosen(self, ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """The likeliest next token of each row, never an end token."""
+        logits = self._model(
+            input_ids=ids,
+            position_ids=places.expand(ids.shape[0], -1),
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=1,
+        ).logits
+        chosen: torch.Tensor = logits.index_fill(-1, self._ends, float("-inf")).argmax(-1)
+        return chosen
+
+    @torch.no_grad()
+    def _capture(self, prompt: torch.Tensor) -> Callable[[], object]:
+        stream = torch.cuda.Stream(prompt.device)
+        stream.wait_stream(torch.cuda.current_stream(prompt.device))
+        with torch.cuda.stream(stream):
+            self._begin(prompt)
+            for _ in range(_WARM_STEPS):
+                self._advance()
+        torch.cuda.current_stream(prompt.device).wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._advance()
+        return graph.replay
