@@ -115,6 +115,7 @@ def _window(
         end = time.monotonic() + length_s
         while time.monotonic() < end:
             decode()
+            stage.sync()
             count += tokens
 
     window = measure(stage.board, SystemClock(), stage.sync, work, delay_s)

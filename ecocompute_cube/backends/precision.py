@@ -37,6 +37,7 @@ class Recipe(NamedTuple):
     found: Mapping[str, str] = MappingProxyType({})  #: settings that the loaded modules must show
     capability: tuple[int, int] = (0, 0)  #: least compute capability that has it in hardware
     capturable: bool = True  #: whether its step can be a CUDA graph
+    on_cpu: bool = True  #: whether the library has it there, for rehearsals
 
 
 def _bits4(**asked: object) -> Frozen:
@@ -109,6 +110,7 @@ RECIPES: Final[Mapping[Precision, Recipe]] = MappingProxyType(
             asked=MappingProxyType({"config": "Float8DynamicActivationFloat8WeightConfig"}),
             found=MappingProxyType({"activations": "quantized"}),
             capability=(8, 9),
+            on_cpu=False,
         ),
         Precision.INT8_WO: Recipe(
             "torchao",
@@ -132,6 +134,7 @@ RECIPES: Final[Mapping[Precision, Recipe]] = MappingProxyType(
             ),
             found=MappingProxyType({"activations": "as they are"}),
             capability=(8, 0),
+            on_cpu=False,
         ),
         Precision.AS_SHIPPED: Recipe("torch", None, None, 8, 0.08),
     }
@@ -144,6 +147,12 @@ def check_board(precision: Precision, capability: tuple[int, int] | None) -> Non
     Raises ArmFailed: precision_not_native.
     """
     least = RECIPES[precision].capability
+    if capability is None and not RECIPES[precision].on_cpu:
+        raise ArmFailed(
+            "precision_not_native",
+            f"{precision} needs a GPU of compute capability {least[0]}.{least[1]} or higher.",
+            "Drop the arm from rehearsals.",
+        )
     if capability is not None and capability < least:
         raise ArmFailed(
             "precision_not_native",

@@ -219,7 +219,7 @@ class WindowMeasured(Record):
     iterations: int = Field(ge=1)
     iteration_ends_ns: tuple[
         Ns, ...
-    ] = ()  #: when the host had each generation; early versions: none
+    ] = ()  #: when the board had finished each generation; early versions: none
     ledger: tuple[LedgerRow, ...]
     output_sha256: Sha256  #: of all output ids, in order
     host_spin_s: tuple[float, float] | Absent = EARLY

@@ -106,7 +106,18 @@ def test_pr_bf16emu_pr_fp8cc_a_board_that_would_emulate_it_is_refused_by_capabil
         check_board(precision, (7, 5))
     assert refused.value.reason == "precision_not_native"
     check_board(precision, (9, 0))
-    check_board(precision, None)
+
+
+def test_what_a_library_has_for_gpus_alone_is_refused_in_a_rehearsal_with_a_reason() -> None:
+    gpu_alone = {precision for precision in Precision if not RECIPES[precision].on_cpu}
+    assert gpu_alone == {Precision.FP8_DYN, Precision.INT4_WO}
+    for precision in Precision:
+        if precision not in gpu_alone:
+            check_board(precision, None)
+            continue
+        with pytest.raises(ArmFailed, match="needs a GPU") as refused:
+            check_board(precision, None)
+        assert refused.value.reason == "precision_not_native"
 
 
 def test_pr_fp8cc_ada_has_it_and_ampere_has_not() -> None:

@@ -129,7 +129,7 @@ def window_of(log: Log) -> list[str]:
 def test_between_two_readings_lie_the_delay_and_ten_generations(tmp_path: Path) -> None:
     worker, log = loaded(plan(), tmp_path)
     assert measured(worker).iterations == 10
-    work = ["sleep", "now", *["generate", "now"] * 10, "sync", "now"]
+    work = ["sleep", "now", *["generate", "sync", "now"] * 10, "sync", "now"]
     assert window_of(log) == ["energy", "now", *work, "now", "energy"]
 
 
@@ -137,7 +137,7 @@ def test_a_precise_window_looks_at_the_clock_between_generations(tmp_path: Path)
     worker, log = loaded(plan(protocol={"mode": "precise"}), tmp_path)
     window = measured(worker, least_s=12.0)
     work = window_of(log)[2:-2]
-    steps = [step for _ in range(window.iterations) for step in ("generate", "now")]
+    steps = [step for _ in range(window.iterations) for step in ("generate", "sync", "now")]
     assert work == ["sleep", "now", "now", *steps, "sync", "now"]
     assert (window.work.end_ns - window.work.start_ns) / 1e9 >= 12.0
 
