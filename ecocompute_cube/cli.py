@@ -272,6 +272,12 @@ def _measuring(parser: argparse.ArgumentParser) -> None:
         metavar="M",
         help="start no block that would not end in time; run again to go on",
     )
+    parser.add_argument(
+        "--quality_text",
+        type=_path,
+        metavar="FILE",
+        help="a text of yours to score perplexity on, in place of the plan's",
+    )
 
 
 def _minutes(text: str) -> float:
@@ -385,11 +391,12 @@ def _measure(options: argparse.Namespace) -> int:
 
 def _measured(options: argparse.Namespace) -> Report:
     from ecocompute_cube.measure import Request, measure, real_equipment
-    from ecocompute_cube.model.plan_file import read_plan
+    from ecocompute_cube.model.plan_file import read_plan, scored_on
     from ecocompute_cube.report.write import write_energy
 
+    plan = read_plan(options.parameters_file)
     request = Request(
-        plan=read_plan(options.parameters_file),
+        plan=scored_on(plan, options.quality_text) if options.quality_text else plan,
         models_dir=options.models_dir,
         output_dir=options.output_dir,
         rehearse=options.rehearse,

@@ -328,7 +328,8 @@ def quality_text(plan: Plan) -> Path:
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(
             f"The quality text '{path.name}' cannot be read as UTF-8 ({error}).",
-            "Correct quality.text; a relative path is taken from the plan's folder.",
+            "Correct quality.text (a relative path is taken from the plan's folder) or "
+            "--quality_text.",
         ) from None
     return path
 

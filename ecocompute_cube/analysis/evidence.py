@@ -49,6 +49,7 @@ class Evidence(NamedTuple):
     quality: dict[str, QualityScored | QualitySkipped]
     refused: dict[str, tuple[Refused, ...]]
     traces: dict[Visit, TraceStored | TraceLost]
+    first_ids: dict[str, tuple[int, ...]]  #: of every arm that told, also in a block that is lost
 
     def arms(self) -> tuple[Arm, ...]:
         """Every arm of the plan."""
@@ -81,6 +82,7 @@ def evidence(facts: tuple[Fact, ...]) -> Evidence:
         quality={f.arm: f for f in sorted(scored, key=_worth)},
         refused=_by_arm(_of(facts, Refused), lambda fact: fact.arm),
         traces={(f.arm, f.session, f.group, f.block): f for f in kept},
+        first_ids={f.arm: f.first_ids for f in _of(facts, WindowMeasured) if f.first_ids},
     )
 
 

@@ -17,6 +17,7 @@ class Ledger(NamedTuple):
 
     rows: tuple[LedgerRow, ...]
     output_sha256: str
+    first_ids: tuple[int, ...]  #: output ids of the first generation's first row
 
 
 class Scores(NamedTuple):

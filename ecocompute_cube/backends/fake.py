@@ -10,6 +10,7 @@ from ecocompute_cube.backends.prompts import byte_ids, cut_prompts, ids_sha256
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, sha256_hex
 from ecocompute_cube.model.journal import Certificate, LedgerRow
+from ecocompute_cube.model.plan import Precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -108,7 +109,12 @@ class FakeSession:
             output_tokens=workload.output_tokens,
             stop="length",
         )
-        return Ledger((rows,), sha256_hex(repr(outputs).encode()))
+        return Ledger((rows,), sha256_hex(repr(outputs).encode()), self._ids())
+
+    def _ids(self) -> tuple[int, ...]:
+        """As FP16's but for the last, where the precision is another."""
+        rest = (1,) * (self._arm.workload.output_tokens - 1)
+        return (*rest, int(self._arm.precision is not Precision.FP16))
 
     def score(self, text: str, window_tokens: int, max_windows: int | None) -> Scores:
         """Two nats a byte."""

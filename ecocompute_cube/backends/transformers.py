@@ -175,12 +175,14 @@ class TransformersSession:
         """Count output ids row by row; a row ends after its first end token."""
         counts: Counter[tuple[int, int, str]] = Counter()
         digest: list[str] = []
+        first: tuple[int, ...] = ()
         for output in outputs:
             for row in output.tolist():  # type: ignore[attr-defined]  # a tensor of ids
                 ids = row[self._arm.workload.prompt_tokens :]
                 counts[len(row) - len(ids), *self._stop(ids)] += 1
                 digest.append(" ".join(map(str, ids)))
-        return Ledger(_rows(counts), sha256_hex("\n".join(digest).encode()))
+                first = first or tuple(ids)
+        return Ledger(_rows(counts), sha256_hex("\n".join(digest).encode()), first)
 
     def _stop(self, ids: list[int]) -> tuple[int, str]:
         ends = [place for place, token in enumerate(ids) if token in self._ends]

@@ -62,6 +62,7 @@ class ArmWorker:
         self._pace = pace
         self._loaded: tuple[Load, Session] | None = None
         self._fresh = True  #: nothing was generated since the load
+        self._told = False  #: whether a window has told its first ids
 
     def obey(self, order: Order) -> Answer:
         """Carry out one order. Raises ArmFailed when the arm cannot go on."""
@@ -181,7 +182,7 @@ class ArmWorker:
         pace_after = self._pace(self._clock)
         after = self._telemetry(order.own_processes)
         ledger = session.ledger(outputs)
-        return WindowMeasured(
+        window = WindowMeasured(
             arm=load.arm.id,
             session=order.place.session,
             group=order.place.group,
@@ -195,11 +196,14 @@ class ArmWorker:
             iteration_ends_ns=tuple(ends),
             ledger=ledger.rows,
             output_sha256=ledger.output_sha256,
+            first_ids=() if self._told else ledger.first_ids,
             host_spin_s=(pace, pace_after),
             before=before,
             after=after,
             idle=self._idle(load, order.own_processes, SETTLE_S),
         )
+        self._told = True
+        return window
 
     def _without_board(self, session: Session, work: Callable[[], None]) -> Span:
         start = self._clock.now_ns()

@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field
 
 from ecocompute_cube.model.base import Absent, Count, Record
+from ecocompute_cube.model.readings import EARLY
 
-Unit = Literal["blocks", "sessions"]
+Unit = Literal["blocks", "sessions", "windows"]  #: windows are of a text
 
 
 class Interval(Record):
@@ -49,6 +50,14 @@ class Verdict(enum.StrEnum):
     INVALID = "invalid"  #: the two sides may not be compared
 
 
+class Agreement(Record):
+    """How far two arms' greedy output is the same, of one row after one prompt."""
+
+    tokens: int = Field(ge=1)  #: of each
+    before_first_difference: Count  #: tokens until they part; all of them, where they do not
+    alike: Count  #: at the same place
+
+
 class Comparison(Record):
     """Energy per token of an arm relative to another, paired within blocks."""
 
@@ -64,6 +73,7 @@ class Comparison(Record):
     blocks: Count
     sessions: Count
     reason: str  #: one sentence
+    output: Agreement | Absent = EARLY  #: whether both say the same
 
 
 class Finding(Record):

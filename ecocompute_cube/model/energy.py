@@ -179,6 +179,7 @@ class QualityMeasured(Record):
     corpus: Corpus
     fp16_value: Positive | None
     delta_vs_fp16_pct: float | None
+    delta_interval_pct: Interval | Absent = EARLY  #: over the windows of the text
     note: str
 
 

@@ -222,6 +222,9 @@ class WindowMeasured(Record):
     ] = ()  #: when the board had finished each generation; early versions: none
     ledger: tuple[LedgerRow, ...]
     output_sha256: Sha256  #: of all output ids, in order
+    #: output ids of the first row of the first generation; in an arm's first window after it was
+    #: loaded, and left out in all others
+    first_ids: tuple[Count, ...] = Field(default=(), exclude_if=lambda value: not value)
     host_spin_s: tuple[float, float] | Absent = EARLY
     before: Telemetry | Absent
     after: Telemetry | Absent

@@ -88,6 +88,12 @@ def _resolve(plan: Plan, folder: Path) -> Plan:
     return Plan.model_validate_json(json.dumps(data))
 
 
+def scored_on(plan: Plan, text: Path) -> Plan:
+    """The plan, its perplexity scored on another text; a path as the caller's shell means it."""
+    quality = plan.quality.model_copy(update={"text": str(text.absolute())})
+    return plan.model_copy(update={"quality": quality})
+
+
 def _model_beside(model: str, folder: Path) -> str:
     if model == EMBEDDED or model.startswith((RANDOM_PREFIX, HUB_PREFIX)):
         return model

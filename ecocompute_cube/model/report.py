@@ -40,6 +40,7 @@ class Perplexity(Record):
 
     value: float = Field(gt=0)
     delta_pct: MaybeFloat  #: against the baseline's in the same run
+    delta_interval_pct: Interval | Absent  #: over the windows of the text
     scored_tokens: int = Field(ge=1)
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from ecocompute_cube.analysis.gates import Judged
 from ecocompute_cube.analysis.idle import net_energy
+from ecocompute_cube.analysis.quality import delta_interval_pct, mean_nll
 from ecocompute_cube.analysis.ratios import log_interval, replicates
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
-from ecocompute_cube.model.claims import Comparison, Idle
+from ecocompute_cube.model.claims import Comparison, Idle, Interval
 from ecocompute_cube.model.journal import QualityScored
 from ecocompute_cube.model.plan import BASELINE, Arm
 from ecocompute_cube.model.readings import PowerKind
@@ -163,21 +164,23 @@ def perplexity(run: RunEvidence, arm: Arm) -> Perplexity | Absent:
         return Absent(reason=scored.reason if scored else "the quality probe did not run")
     value = _perplexity(scored)
     partner = run.known.quality.get(arm.baseline.id)
-    delta: MaybeFloat = Absent(reason="the baseline has no perplexity")
-    if isinstance(partner, QualityScored):
+    why = "this arm is the baseline" if arm.is_baseline else "the baseline has no perplexity"
+    delta: MaybeFloat = Absent(reason=why)
+    interval: Interval | Absent = Absent(reason=why)
+    if isinstance(partner, QualityScored) and not arm.is_baseline:
         delta = (value / _perplexity(partner) - 1) * 100
-    if arm.is_baseline:
-        delta = Absent(reason="this arm is the baseline")
-    return Perplexity(value=value, delta_pct=delta, scored_tokens=sum(scored.scored_tokens))
+        confidence = run.known.run.plan.protocol.confidence
+        interval = delta_interval_pct(scored, partner, confidence)
+    return Perplexity(
+        value=value,
+        delta_pct=delta,
+        delta_interval_pct=interval,
+        scored_tokens=sum(scored.scored_tokens),
+    )
 
 
 def _perplexity(scored: QualityScored) -> float:
     return math.exp(mean_nll(scored))
-
-
-def mean_nll(scored: QualityScored) -> float:
-    """Nats per scored token."""
-    return sum(scored.nll) / sum(scored.scored_tokens)
 
 
 def _sessions(run: RunEvidence) -> tuple[SessionReport, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ecocompute_cube.analysis.agreement import output_of
 from ecocompute_cube.analysis.compare import compare
 from ecocompute_cube.report.run import by_block
 
@@ -18,7 +19,10 @@ def comparisons_of(run: RunEvidence) -> tuple[Comparison, ...]:
     mj = {arm.id: by_block(run.counted(arm.id)) for arm in run.known.arms()}
     troubles = {arm.id: trouble for arm in run.known.arms() if (trouble := trouble_of(run, arm.id))}
     return tuple(
-        compare(contrast, plan.protocol, mj, troubles) for contrast in plan.expanded_contrasts()
+        compare(contrast, plan.protocol, mj, troubles).model_copy(
+            update={"output": output_of(run.known, contrast.arm, contrast.against)}
+        )
+        for contrast in plan.expanded_contrasts()
     )
 
 

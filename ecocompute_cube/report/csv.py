@@ -35,6 +35,8 @@ COLUMNS: Final = (
     "bound_low_mj",
     "bound_high_mj",
     "mean_power_w",
+    "idle_power_w",
+    "net_energy_per_token_mj",
     "tokens_per_s",
     "vs_fp16_pct",
     "vs_fp16_low_pct",
@@ -44,6 +46,8 @@ COLUMNS: Final = (
     "verdict",
     "perplexity",
     "perplexity_delta_pct",
+    "perplexity_delta_low_pct",
+    "perplexity_delta_high_pct",
     "lowered_by",
     "absent_because",
 )
@@ -95,6 +99,7 @@ def _numbers(arm: ArmReport) -> dict[str, object]:
     if not present(energy):
         return {**rate, "absent_because": energy.reason}
     interval = energy.interval_mj
+    idle, net = energy.idle, energy.net_mj_per_token
     return {
         **rate,
         "energy_source": energy.source,
@@ -104,16 +109,20 @@ def _numbers(arm: ArmReport) -> dict[str, object]:
         "bound_low_mj": energy.bound_mj[0],
         "bound_high_mj": energy.bound_mj[1],
         "mean_power_w": energy.mean_power_w,
+        "idle_power_w": (idle.before_w + idle.after_w) / 2 if present(idle) else "",
+        "net_energy_per_token_mj": net if present(net) else "",
     }
 
 
 def _claims(arm: ArmReport) -> dict[str, object]:
     claims: dict[str, object] = {"lowered_by": " ".join(arm.lowered_by)}
     if present(arm.perplexity):
-        delta = arm.perplexity.delta_pct
+        delta, around = arm.perplexity.delta_pct, arm.perplexity.delta_interval_pct
         claims |= {
             "perplexity": arm.perplexity.value,
             "perplexity_delta_pct": delta if present(delta) else "",
+            "perplexity_delta_low_pct": around.low if present(around) else "",
+            "perplexity_delta_high_pct": around.high if present(around) else "",
         }
     versus = arm.vs_baseline
     if isinstance(versus, Absent):

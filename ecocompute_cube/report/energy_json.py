@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from ecocompute_cube.analysis.quality import mean_nll
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.energy import (
     Corpus,
@@ -23,7 +24,7 @@ from ecocompute_cube.model.energy import (
 from ecocompute_cube.model.journal import QualityScored, SessionOpened
 from ecocompute_cube.model.plan import BASELINE, Arm
 from ecocompute_cube.model.readings import PowerKind
-from ecocompute_cube.report.build import mean_nll, perplexity, worst_source
+from ecocompute_cube.report.build import perplexity, worst_source
 from ecocompute_cube.report.findings import arm_findings, findings_of
 from ecocompute_cube.report.run import RunEvidence
 from ecocompute_cube.report.surroundings import environment, power_trace, sample_rate, thermal
@@ -340,6 +341,7 @@ def _quality(known: ArmEvidence) -> QualityMeasured | QualityUnavailable:
         corpus=Corpus(name=scored.text, bytes=scored.text_bytes, sha256=scored.text_sha256),
         fp16_value=baseline.value if present(baseline) else None,
         delta_vs_fp16_pct=0.0 if is_baseline else delta,
+        delta_interval_pct=found.delta_interval_pct,
         note="Teacher-forced over non-overlapping windows after the energy window; only the delta "
         "to FP16 of the same run means something. A proxy for damage, not a task score.",
     )

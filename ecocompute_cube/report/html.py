@@ -15,6 +15,7 @@ from ecocompute_cube.report.text import (
     experiment_lines,
     finding_lines,
     headings,
+    output_lines,
     rows,
 )
 
@@ -40,7 +41,7 @@ def as_html(reports: Sequence[Report]) -> str:
             "headings": headings(report),
             "rows": rows(report),
             "comparisons": comparison_lines(report),
-            "experiment": experiment_lines(report),
+            "experiment": [*output_lines(report), *experiment_lines(report)],
             "findings": finding_lines(report),
             "svg": _figure(report),
         }

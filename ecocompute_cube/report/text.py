@@ -13,7 +13,7 @@ from ecocompute_cube.report.labels import arm_label, label_of
 from ecocompute_cube.report.trends import described
 
 if TYPE_CHECKING:
-    from ecocompute_cube.model.claims import Comparison, Effect, Finding, Interval
+    from ecocompute_cube.model.claims import Agreement, Comparison, Effect, Finding, Interval
     from ecocompute_cube.model.report import ArmReport, Report, Trends
     from ecocompute_cube.model.stop import Stopping
 
@@ -94,7 +94,10 @@ def _perplexity(arm: ArmReport) -> str:
         return value
     # Quantizing weights that were quantized before is not what the precision costs.
     mark = "" if arm.weights is Weights.ORIGINAL else " *"
-    return f"{value} ({found.delta_pct:+.1f} %{mark})"
+    change = f"{found.delta_pct:+.1f} %{mark}"
+    if not present(found.delta_interval_pct):
+        return f"{value} ({change})"
+    return f"{value} ({change}, {_interval(found.delta_interval_pct, '+.1f')})"
 
 
 def _verdict(arm: ArmReport) -> str:
@@ -119,7 +122,8 @@ def as_text(report: Report) -> str:
     lines = [report.question, report.answer, "", *_table([headings(report), *rows(report)])]
     for line in comparison_lines(report):
         lines += ["", line]
-    lines += ["", *experiment_lines(report)]
+    lines += ["", *said] if (said := output_lines(report)) else []
+    lines += ["", *how] if (how := experiment_lines(report)) else []
     lines += ["", *finding_lines(report)] if report.findings else []
     lines += ["", *_machines(report)]
     return "".join(f"{printable(line)}\n" for line in lines)
@@ -139,7 +143,27 @@ def _comparison_line(each: Comparison, report: Report) -> str:
     arm, against = (label_of(side, report.arms) for side in (each.arm, each.against))
     if against_itself(each.arm, each.against):
         return f"A/A, {arm} against {against}: {describe(each)}"
-    return f"{arm} against {against}: {_versus(each)}, {each.verdict}"
+    judged = "not measured" if report.rehearsal else each.verdict
+    return f"{arm} against {against}: {_versus(each)}, {judged}"
+
+
+def output_lines(report: Report) -> list[str]:
+    """How far each comparison's two sides decode the same tokens."""
+    return [
+        f"greedy output, {label_of(each.arm, report.arms)} against "
+        f"{label_of(each.against, report.arms)}: {_agreement(each.output)}"
+        for each in report.comparisons
+        if present(each.output)
+    ]
+
+
+def _agreement(output: Agreement) -> str:
+    if output.alike == output.tokens:
+        return f"all {output.tokens} tokens alike"
+    return (
+        f"parts after {output.before_first_difference} of {output.tokens} tokens "
+        f"({output.alike} alike)"
+    )
 
 
 def experiment_lines(report: Report) -> list[str]:

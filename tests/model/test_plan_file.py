@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ecocompute_cube.errors import PlanError
 from ecocompute_cube.model.plan import Plan
-from ecocompute_cube.model.plan_file import read_plan
+from ecocompute_cube.model.plan_file import read_plan, scored_on
 
 
 def read(folder: Path, text: str | bytes) -> Plan:
@@ -197,6 +197,14 @@ def test_models_and_texts_are_taken_from_the_plans_folder(tmp_path: Path) -> Non
     plan = read(tmp_path, "name: a\nmodels: [m, local:n, ../o]\nquality: {text: t.txt}\n")
     assert plan.models == (f"{tmp_path}/m", f"{tmp_path}/n", f"{tmp_path.parent}/o")
     assert plan.quality.text == f"{tmp_path}/t.txt"
+
+
+def test_another_text_may_take_the_place_of_the_plans(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("name: p\nquality: {max_windows: 3}\n")
+    plan = scored_on(read_plan(tmp_path / "p.yaml"), Path("mine.txt"))
+    assert plan.quality.text == str(Path("mine.txt").absolute())
+    assert plan.quality.max_windows == 3
+    assert plan.public().quality.text == "mine.txt"
 
 
 def test_a_plan_in_the_current_folder_keeps_local_models_local(tmp_path: Path) -> None:
