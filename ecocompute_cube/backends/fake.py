@@ -76,7 +76,7 @@ class FakeSession:
             other_weights={},
             compute_dtype=recipe.dtype or "float16",
             settings=dict(recipe.found),
-            weight_bytes=2_000,
+            weight_bytes=int(125 * recipe.bits),
             devices=("scripted",),
             allocated_bytes=Absent(reason="not on a board"),
             torch_cuda=Absent(reason="no torch"),

@@ -120,6 +120,7 @@ class ResultsMeasured(Record):
     fp16_energy_per_token_mj: Positive | None
     vs_fp16_energy_pct: float | None
     vs_fp16: Comparison | Absent
+    vs_baseline: Comparison | Absent = EARLY  #: where FP16 does not fit: against what stands in
     note: str
 
 

@@ -242,6 +242,9 @@ class Plan(Record):
     arms: tuple[ArmText, ...] = Field(default=("FP16", "NF4", "INT8"), min_length=1)
     workloads: tuple[Workload, ...] = Field(default=(Workload(),), min_length=1)
     contrasts: tuple[ContrastChoice, ...] = ()
+    #: what others are compared with where FP16 does not fit the board; null: the widest that does;
+    #: left out when written if null
+    baseline: Precision | None = Field(default=None, exclude_if=lambda value: value is None)
     protocol: Protocol = Protocol()
     quality: Quality = Quality()
 

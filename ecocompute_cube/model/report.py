@@ -10,7 +10,7 @@ from ecocompute_cube.model.base import Absent, Count, MaybeFloat, Record, Sha256
 from ecocompute_cube.model.claims import Comparison, Effect, Finding, Idle, Interval
 from ecocompute_cube.model.journal import Host
 from ecocompute_cube.model.manifest import Weights
-from ecocompute_cube.model.plan import BASELINE, Plan, Precision, Runtime, Workload
+from ecocompute_cube.model.plan import Plan, Precision, Runtime, Workload
 from ecocompute_cube.model.readings import (
     Board,
     PowerKind,
@@ -61,14 +61,10 @@ class ArmReport(Record):
     output_tokens: Count
     tokens_per_s: MaybeFloat
     energy: Energy | Absent
+    is_baseline: bool  #: whether others are compared with this arm
     vs_baseline: Comparison | Absent
     perplexity: Perplexity | Absent
     lowered_by: tuple[str, ...]  #: codes of findings that lower the tier
-
-    @property
-    def is_baseline(self) -> bool:
-        """Whether others are compared with this arm."""
-        return self.precision is BASELINE and self.replica == 1
 
 
 class SessionReport(Record):

@@ -48,19 +48,28 @@ def answer(
     """One sentence, with intervals and n."""
     if rehearsal:
         return "Not measured: this is a rehearsal without a board."
-    quantized = [arm for arm in arms if arm.precision is not BASELINE and arm.replica == 1]
+    quantized = [arm for arm in arms if not arm.is_baseline and arm.replica == 1]
     parts = [
         f"{arm_label(arm, arms)} {describe(arm.vs_baseline)}"
         for arm in quantized
         if present(arm.vs_baseline)
     ]
     if parts:
-        return "Against FP16: " + "; ".join(parts) + "."
+        return f"{_against(arms)}: " + "; ".join(parts) + "."
     parts = [
         f"{label_of(each.arm, arms)} against {label_of(each.against, arms)} {describe(each)}"
         for each in comparisons
     ]
     return "; ".join(parts) + "." if parts else "Nothing was compared."
+
+
+def _against(arms: tuple[ArmReport, ...]) -> str:
+    standing = dict.fromkeys(
+        arm.precision for arm in arms if arm.is_baseline and arm.precision is not BASELINE
+    )
+    if not standing:
+        return f"Against {BASELINE}"
+    return f"{BASELINE} does not fit this board; against {', '.join(standing)}"
 
 
 def describe(comparison: Comparison) -> str:

@@ -27,6 +27,7 @@ from ecocompute_cube.model.report import (
     Evidence as EvidenceReport,
 )
 from ecocompute_cube.report.answer import answer, question
+from ecocompute_cube.report.baselines import DOES_NOT_FIT, baseline_of
 from ecocompute_cube.report.comparisons import comparisons_of, trouble_of
 from ecocompute_cube.report.findings import arm_findings, findings_of
 from ecocompute_cube.report.run import RunEvidence, by_block
@@ -93,6 +94,7 @@ def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...])
         if tokens > 0 and took > 0
         else Absent(reason=trouble_of(run, arm.id) or "nothing was decoded"),
         energy=_energy(run, arm, windows),
+        is_baseline=arm == baseline_of(run, arm),
         vs_baseline=vs_baseline(run, arm, comparisons),
         perplexity=perplexity(run, arm),
         lowered_by=tuple(lowering),
@@ -145,14 +147,16 @@ def worst_source(windows: Iterable[Judged]) -> PowerKind:
 def vs_baseline(
     run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...]
 ) -> Comparison | Absent:
-    """The arm against FP16 of the same model, workload and runtime."""
-    if arm.is_baseline:
+    """The arm against FP16 of the same model, workload and runtime, or against its stand-in."""
+    partner = baseline_of(run, arm)
+    if arm == partner:
         return Absent(reason="this arm is the baseline")
+    if arm.is_baseline:
+        return Absent(reason=f"{DOES_NOT_FIT}: {trouble_of(run, arm.id)}")
     if arm.replica > 1 and not arm.original.is_baseline:
         return Absent(reason="a replica is compared with its original only")
-    partner = arm.baseline.id
     for comparison in comparisons:
-        if comparison.arm == arm.id and comparison.against == partner:
+        if comparison.arm == arm.id and comparison.against == partner.id:
             return comparison
     return Absent(reason=f"the plan has no {BASELINE} arm to compare with")
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ecocompute_cube.analysis.agreement import output_of
 from ecocompute_cube.analysis.compare import compare
+from ecocompute_cube.report.baselines import contrasts_of
 from ecocompute_cube.report.run import by_block
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def comparisons_of(run: RunEvidence) -> tuple[Comparison, ...]:
         compare(contrast, plan.protocol, mj, troubles).model_copy(
             update={"output": output_of(run.known, contrast.arm, contrast.against)}
         )
-        for contrast in plan.expanded_contrasts()
+        for contrast in contrasts_of(run)
     )
 
 

@@ -24,6 +24,7 @@ from ecocompute_cube.model.energy import (
 from ecocompute_cube.model.journal import QualityScored, SessionOpened
 from ecocompute_cube.model.plan import BASELINE, Arm
 from ecocompute_cube.model.readings import PowerKind
+from ecocompute_cube.report.baselines import DOES_NOT_FIT, baseline_of
 from ecocompute_cube.report.build import perplexity, worst_source
 from ecocompute_cube.report.findings import arm_findings, findings_of
 from ecocompute_cube.report.run import RunEvidence
@@ -260,8 +261,10 @@ def _results(known: ArmEvidence) -> ResultsMeasured | ResultsUnavailable:
             note=f"Energy unavailable: {energy.reason}.",
         )
     work_s = sum(window.work_s for window in known.windows)
-    versus = known.summary.vs_baseline
+    versus, standing = known.summary.vs_baseline, Absent(reason=f"{BASELINE} is the baseline")
     is_baseline = known.arm.is_baseline
+    if baseline_of(known.run, known.arm) != known.arm.baseline:
+        versus, standing = Absent(reason=DOES_NOT_FIT), versus
     change = versus.change_pct if present(versus) else versus
     return ResultsMeasured(
         basis="measured",
@@ -278,6 +281,7 @@ def _results(known: ArmEvidence) -> ResultsMeasured | ResultsUnavailable:
         fp16_energy_per_token_mj=energy.mj_per_token if is_baseline else _baseline_mj(known),
         vs_fp16_energy_pct=0.0 if is_baseline else change if present(change) else None,
         vs_fp16=versus,
+        vs_baseline=standing,
         note=_results_note(known),
     )
 
@@ -291,7 +295,9 @@ def _baseline_mj(known: ArmEvidence) -> float | None:
 def _results_note(known: ArmEvidence) -> str:
     if known.arm.is_baseline:
         return "The baseline: compared with itself, the change is zero by definition."
-    versus = known.summary.vs_baseline
+    versus, standing = known.summary.vs_baseline, baseline_of(known.run, known.arm)
+    if standing != known.arm.baseline:
+        return f"{BASELINE} does not fit this board: compared with {standing.precision} instead."
     if not present(versus):
         return f"Not compared with {BASELINE}: {versus.reason}."
     return f"Compared with {BASELINE} of the same run, paired within blocks: {versus.reason}."

@@ -11,6 +11,7 @@ from ecocompute_cube.model.journal import QualitySkipped
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Arm
 from ecocompute_cube.model.stop import AdaptiveStop
+from ecocompute_cube.report.baselines import baseline_findings
 from ecocompute_cube.report.boards import board_findings
 from ecocompute_cube.report.cooling import not_cooled
 from ecocompute_cube.report.lengths import short_windows
@@ -48,6 +49,7 @@ def arm_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
         *_model_findings(run, arm),
         *board_findings(run, arm),
         *_refusals(run, arm),
+        *baseline_findings(run, arm),
         *_no_perplexity(run, arm),
         *_unfinished(run, arm),
         *short_windows(run, arm),

@@ -9,6 +9,7 @@ from ecocompute_cube.analysis.stopping import Look, look
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.journal import BlockClosed, BlockOpened
 from ecocompute_cube.model.stop import AdaptiveStop, Stopped, Stopping
+from ecocompute_cube.report.baselines import contrasts_of
 from ecocompute_cube.report.run import by_block
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _look(
     }
     pairs = [
         _log_ratios(run, contrast.arm, contrast.against, session, blocks)
-        for contrast in plan.expanded_contrasts()
+        for contrast in contrasts_of(run)
         if {contrast.arm, contrast.against} <= here
     ]
     return look(plan.protocol, stop, len(blocks), [values for values in pairs if values])

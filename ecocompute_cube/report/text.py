@@ -39,12 +39,17 @@ def headings(report: Report) -> Row:
         arm="arm",
         energy="mJ/token",
         interval=f"{100 * report.plan.protocol.confidence:g}% interval",
-        versus="versus FP16",
+        versus=f"versus {_baseline(report)}",
         rate="tokens/s",
         power="W",
         perplexity="perplexity",
         verdict="verdict",
     )
+
+
+def _baseline(report: Report) -> str:
+    precisions = {arm.precision for arm in report.arms if arm.is_baseline}
+    return next(iter(precisions)) if len(precisions) == 1 else "baseline"
 
 
 def rows(report: Report) -> tuple[Row, ...]:
