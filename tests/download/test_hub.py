@@ -511,6 +511,7 @@ def test_names_that_lead_elsewhere_are_not_taken(desk: Desk, tiny: Repository) -
 
 
 def test_a_gated_model_without_a_token(desk: Desk, tiny: Repository) -> None:
+    """MD-GATED: three messages, and no token in any."""
     tiny.gated = True
     error = desk.refused()
     assert isinstance(error, HubRefused)

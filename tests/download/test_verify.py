@@ -56,6 +56,7 @@ def test_a_missing_file_is_named(taken: Path, models: Path) -> None:
 
 
 def test_a_truncated_file_is_told_in_bytes(taken: Path, models: Path) -> None:
+    """MD-TRUNC: and named."""
     path = taken / "model.safetensors"
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-7])
