@@ -308,6 +308,9 @@ def extension(document: Document) -> str | None:
         return f"precision {shown(precision)}"
     if runtime is not None and runtime != "eager":
         return f"runtime {shown(runtime)}"
+    phase = text_at(document, "workload.phase")
+    if phase is not None and phase != "generate":
+        return f"phase {shown(phase)}"
     if precision == "INT8" and _stated_threshold(document) == 0:
         return "INT8 with outlier threshold 0"
     return None

@@ -52,8 +52,9 @@ class Judged(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Output tokens of all rows."""
-        return sum(row.rows * row.output_tokens for row in self.fact.ledger)
+        """Output tokens of all rows; of a prefill its prompt tokens."""
+        counted = self.workload.counted
+        return sum(row.rows * counted(row.output_tokens) for row in self.fact.ledger)
 
     @property
     def difference_pct(self) -> float | None:
@@ -325,7 +326,7 @@ def slowed(window: Judged) -> Finding | None:
 
 def unequal_tokens(window: Judged) -> Finding | None:
     """Rows that did not produce their budget, or are missing."""
-    asked, ledger = window.workload.output_tokens, window.fact.ledger
+    asked, ledger = window.workload.generated_tokens, window.fact.ledger
     rows = window.fact.iterations * window.workload.batch
     full = all(row.output_tokens == asked and row.stop == "length" for row in ledger)
     if full and sum(row.rows for row in ledger) == rows:

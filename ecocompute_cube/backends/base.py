@@ -42,6 +42,7 @@ class Session(Protocol):
     def generate(self, iteration: int, output_tokens: int) -> object:
         """One greedy generation of exactly ``output_tokens`` a row; the ids, not looked at.
 
+        In phase decode the output of the first prompt, whose own pass lies behind.
         ``iteration`` counts from zero; prompts repeat when there are fewer of them.
         """
 

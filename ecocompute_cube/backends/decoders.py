@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
-from transformers import GenerationConfig, StaticCache
+from transformers import DynamicCache, GenerationConfig, StaticCache
 
 from ecocompute_cube.backends.precision import RECIPES
 from ecocompute_cube.errors import ArmFailed
@@ -45,6 +45,15 @@ class Decoder(Protocol):
 
     def generate(self, prompt: torch.Tensor, output_tokens: int) -> torch.Tensor:
         """Ids of shape (batch, prompt + output), on the device; nothing waits for them."""
+
+    def prime(self, prompt: torch.Tensor) -> None:
+        """Take the prompt in, and keep what ``decode`` begins from."""
+
+    def decode(self, output_tokens: int) -> torch.Tensor:
+        """So many tokens after the primed prompt and its first token, as often as is asked.
+
+        Ids of shape (batch, prompt + output), the prompt's last being that first token.
+        """
 
     def facts(self) -> dict[str, str]:
         """How it decodes, for the certificate."""
@@ -88,12 +97,14 @@ class Generate:
         self._ends = list(ends)
         self._cache = cache
         self._mask = torch.empty(0)
-        self._configs: dict[int, GenerationConfig] = {}
+        self._primed = torch.empty(0)
+        self._configs: dict[tuple[int, str | None], GenerationConfig] = {}
 
     def prepare(self, prompt: torch.Tensor, output_tokens: int) -> None:
         """Settings and mask, so that no window has to."""
         self._mask = torch.ones_like(prompt)
-        self._settings(output_tokens)
+        self._room = prompt.shape[1] + 1 + output_tokens
+        self._settings(output_tokens, self._cache)
 
     @torch.inference_mode()
     def generate(self, prompt: torch.Tensor, output_tokens: int) -> torch.Tensor:
@@ -101,26 +112,56 @@ class Generate:
         ids: torch.Tensor = self._model.generate(
             inputs=prompt,
             attention_mask=self._mask,
-            generation_config=self._settings(output_tokens),
+            generation_config=self._settings(output_tokens, self._cache),
         )
         return ids
+
+    @torch.inference_mode()
+    def prime(self, prompt: torch.Tensor) -> None:
+        """Into a cache of our own, which generate() goes on with."""
+        config = self._model.config
+        static = self._cache is not None
+        self._past: StaticCache | DynamicCache = (
+            StaticCache(config=config, max_cache_len=self._room)
+            if static
+            else DynamicCache(config=config)
+        )
+        logits = self._model(
+            input_ids=prompt, past_key_values=self._past, use_cache=True, logits_to_keep=1
+        ).logits
+        first = _likeliest(logits, torch.tensor(self._ends, dtype=torch.long, device=prompt.device))
+        self._primed = torch.cat([prompt, first], dim=1)
+        self._all = torch.ones_like(self._primed)
+
+    @torch.inference_mode()
+    def decode(self, output_tokens: int) -> torch.Tensor:
+        """The cache is cut back to the prompt, and filled again."""
+        _rewind(self._past, self._primed.shape[1] - 1)
+        ids: torch.Tensor = self._model.generate(
+            inputs=self._primed,
+            attention_mask=self._all,
+            past_key_values=self._past,
+            generation_config=self._settings(output_tokens, None),
+        )
+        return ids[:, 1:]
 
     def facts(self) -> dict[str, str]:
         """Which cache."""
         return {"decoding": "generate()", "cache": self._cache or "dynamic"}
 
-    def _settings(self, output_tokens: int) -> GenerationConfig:
-        if output_tokens not in self._configs:
-            self._configs[output_tokens] = self._config(output_tokens)
-        return self._configs[output_tokens]
+    def _settings(self, output_tokens: int, cache: str | None) -> GenerationConfig:
+        key = output_tokens, cache
+        if key not in self._configs:
+            self._configs[key] = self._config(*key)
+        return self._configs[key]
 
-    def _config(self, output_tokens: int) -> GenerationConfig:
+    def _config(self, output_tokens: int, cache: str | None) -> GenerationConfig:
         # Equal lengths for every arm: the end token is masked until the budget is used up.
         return GenerationConfig(
             do_sample=False,
             num_beams=1,
             use_cache=True,
-            cache_implementation=self._cache,
+            cache_implementation=cache,
             min_new_tokens=output_tokens,
             max_new_tokens=output_tokens,
             eos_token_id=self._ends or None,
@@ -147,7 +188,7 @@ class Steps:
     def prepare(self, prompt: torch.Tensor, output_tokens: int) -> None:
         """Allocate cache and buffers; compile and capture the step where that is asked for."""
         batch, length = prompt.shape
-        room = length + max(output_tokens, _WARM_STEPS + 2)
+        room = length + 1 + max(output_tokens, _WARM_STEPS + 1)
         self._cache = StaticCache(config=self._model.config, max_cache_len=room)
         self._ids = torch.zeros((batch, room), dtype=torch.long, device=prompt.device)
         self._token = torch.zeros((batch, 1), dtype=torch.long, device=prompt.device)
@@ -165,6 +206,23 @@ class Steps:
         for _ in range(output_tokens - 1):
             self._advance()
         return self._ids[:, : length + output_tokens].clone()
+
+    @torch.no_grad()
+    def prime(self, prompt: torch.Tensor) -> None:
+        """The prompt's pass; its first token is kept apart, since steps write over it."""
+        self._begin(prompt)
+        self._first, self._length = self._token.clone(), prompt.shape[1]
+
+    @torch.no_grad()
+    def decode(self, output_tokens: int) -> torch.Tensor:
+        """Steps alone."""
+        _rewind(self._cache, self._length)
+        self._token.copy_(self._first)
+        self._place.fill_(self._length)
+        self._ids.index_copy_(1, self._place, self._token)
+        for _ in range(output_tokens):
+            self._advance()
+        return self._ids[:, 1 : self._length + 1 + output_tokens].clone()
 
     def facts(self) -> dict[str, str]:
         """What is done to the step."""
@@ -199,8 +257,7 @@ class Steps:
             use_cache=True,
             logits_to_keep=1,
         ).logits
-        chosen: torch.Tensor = logits.index_fill(-1, self._ends, float("-inf")).argmax(-1)
-        return chosen
+        return _likeliest(logits, self._ends)
 
     @torch.no_grad()
     def _capture(self, prompt: torch.Tensor) -> Callable[[], object]:
@@ -215,3 +272,17 @@ class Steps:
         with torch.cuda.graph(graph):
             self._advance()
         return graph.replay
+
+
+def _likeliest(logits: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    chosen: torch.Tensor = logits.index_fill(-1, ends, float("-inf")).argmax(-1)
+    return chosen
+
+
+def _rewind(cache: StaticCache | DynamicCache, length: int) -> None:
+    """As if no token after the first ``length`` had been seen."""
+    if isinstance(cache, DynamicCache):
+        cache.crop(length)
+        return
+    for layer in cache.layers:
+        layer.cumulative_length.fill_(length)  # what lies behind is masked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.backends.base import Ledger, Scores, Session
 from ecocompute_cube.backends.precision import RECIPES
@@ -10,7 +10,7 @@ from ecocompute_cube.backends.prompts import byte_ids, cut_prompts, ids_sha256
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, sha256_hex
 from ecocompute_cube.model.journal import Certificate, LedgerRow
-from ecocompute_cube.model.plan import Precision
+from ecocompute_cube.model.plan import Phase, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from ecocompute_cube.model.manifest import Manifest
     from ecocompute_cube.model.plan import Arm
+
+
+PREFILL_SHARE: Final = 0.1  #: of a token's time, that a token of a prompt takes
 
 
 class FakeBackend:
@@ -92,7 +95,9 @@ class FakeSession:
     def generate(self, iteration: int, output_tokens: int) -> object:
         """Take the scripted time and power; the output is its own length."""
         del iteration
-        self._work(output_tokens * self._token_s, self._power_w * self._factor)
+        prompt = self._arm.workload.phase is Phase.PREFILL
+        share = PREFILL_SHARE * self._arm.workload.prompt_tokens if prompt else output_tokens
+        self._work(share * self._token_s, self._power_w * self._factor)
         return output_tokens
 
     def sync(self) -> None:
@@ -106,14 +111,14 @@ class FakeSession:
             rows=len(outputs) * workload.batch,
             prompt_tokens=workload.prompt_tokens,
             padding_tokens=0,
-            output_tokens=workload.output_tokens,
+            output_tokens=workload.generated_tokens,
             stop="length",
         )
         return Ledger((rows,), sha256_hex(repr(outputs).encode()), self._ids())
 
     def _ids(self) -> tuple[int, ...]:
         """As FP16's but for the last, where the precision is another."""
-        rest = (1,) * (self._arm.workload.output_tokens - 1)
+        rest = (1,) * (self._arm.workload.generated_tokens - 1)
         return (*rest, int(self._arm.precision is not Precision.FP16))
 
     def score(self, text: str, window_tokens: int, max_windows: int | None) -> Scores:

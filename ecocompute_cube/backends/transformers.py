@@ -23,7 +23,7 @@ from ecocompute_cube.backends.quantizers import quantizer
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, MaybeInt, sha256_hex
 from ecocompute_cube.model.journal import Certificate, LedgerRow
-from ecocompute_cube.model.plan import Precision
+from ecocompute_cube.model.plan import Phase, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,6 +130,7 @@ class TransformersSession:
         self._device = torch.device(device)
         self._prompts: tuple[torch.Tensor, ...] = ()
         self._max_context = max_context
+        self._decodes = arm.workload.phase is Phase.DECODE
         self._decoder = decoder_for(arm.runtime, model, self._ends)
 
     def certificate(self) -> Certificate:
@@ -147,7 +148,9 @@ class TransformersSession:
         prompts = cut_prompts(self._encode(text), self._arm.workload, iterations)
         self._prompts = tuple(torch.tensor(p, device=self._device) for p in prompts)
         with _arm_errors("prepare the decode step"):
-            self._decoder.prepare(self._prompts[0], self._arm.workload.output_tokens)
+            self._decoder.prepare(self._prompts[0], self._arm.workload.generated_tokens)
+            if self._decodes:
+                self._decoder.prime(self._prompts[0])
         if not self._ends:
             sys.stderr.write("The model names no end token, so none is masked while it decodes.\n")
         return ids_sha256(prompts)
@@ -164,6 +167,8 @@ class TransformersSession:
         """Greedy ids of shape (batch, prompt + output), still on the device."""
         prompt = self._prompts[iteration % len(self._prompts)]
         with _arm_errors("generate"):
+            if self._decodes:
+                return self._decoder.decode(output_tokens)
             return self._decoder.generate(prompt, output_tokens)
 
     def sync(self) -> None:

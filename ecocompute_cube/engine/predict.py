@@ -26,6 +26,7 @@ _LAUNCHED_LIKE: Final = {Precision.BF16: 1410.0, Precision.NF4_DQ: 900.0, Precis
 _UNFUSED_PER_S: Final = 500.0  # torchao's in eager mode, our probe
 _CAPTURED_LAYERS_PER_S: Final = 8000.0  # without launches: 0.5B in a graph, our probe
 _READ_BYTES_PER_S: Final = 2e12  # of weights, half of what one H200 copies; larger models meet it
+_FLOP_PER_S: Final = 2e14  # of a prompt's products, a quarter of what one H200 multiplies
 _COMPILE_S: Final = 60.0  # 38 s for a static cache of 7B, our probe
 _LOAD_S: Final = 12.0  # importing torch and transformers, on the same host
 _LOAD_BYTES_PER_S: Final = 1e9
@@ -100,21 +101,28 @@ def _rate(arm: Arm, size: Size) -> float:
     return 1 / (size.layers / _CAPTURED_LAYERS_PER_S + read_s)
 
 
+def _generation_s(arm: Arm, size: Size) -> float:
+    """The prompt in one pass, and the rest a token a step."""
+    workload = arm.workload
+    prompt_s = 2 * size.parameters * workload.batch * workload.prompt_tokens / _FLOP_PER_S
+    return prompt_s + workload.generated_tokens / _rate(arm, size)
+
+
 def _visit_s(plan: Plan, arm: Arm, size: Size) -> Second:
     protocol = plan.protocol
-    generation = arm.workload.output_tokens / _rate(arm, size)
+    generation = _generation_s(arm, size)
     count = protocol.iterations or PROTOCOL_ITERATIONS
     if protocol.iterations is None and protocol.mode is Mode.PRECISE:
         count = math.ceil(protocol.window_s / generation)
     warm = protocol.warmup.min_passes * min(
-        protocol.warmup.output_tokens, arm.workload.output_tokens
+        protocol.warmup.output_tokens, arm.workload.generated_tokens
     )
     waits = _READING_S + 2 * protocol.idle_s + protocol.cooldown_s
     return Second(count * generation + warm / _rate(arm, size) + waits)
 
 
 def _load_s(arm: Arm, size: Size) -> Second:
-    first_pass = arm.workload.output_tokens / _rate(arm, size)
+    first_pass = _generation_s(arm, size)
     compiles_s = _COMPILE_S if arm.runtime in {Runtime.STATIC, Runtime.COMPILED} else 0.0
     return Second(_LOAD_S + 2 * size.parameters / _LOAD_BYTES_PER_S + first_pass + compiles_s)
 

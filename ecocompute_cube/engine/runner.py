@@ -358,7 +358,8 @@ class Runner:
 
     def _say_window(self, window: WindowMeasured) -> None:
         took = seconds(window.work.end_ns - window.work.start_ns)
-        tokens = sum(row.rows * row.output_tokens for row in window.ledger)
+        workload = self._arms[window.arm].workload
+        tokens = sum(row.rows * workload.counted(row.output_tokens) for row in window.ledger)
         self._rig.say(f"  {tokens} tokens in {took:.1f} s: {tokens / took:.1f} tokens/s")
 
     def _quality(self, link: ArmLink, arm: str) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ecocompute_cube.backends.base import InferenceBackend, Session
     from ecocompute_cube.device.base import Clock, PowerSource
     from ecocompute_cube.model.base import MaybeFloat
+    from ecocompute_cube.model.plan import Workload
     from ecocompute_cube.units import Second
 
 _LONGEST_PRECISE: Final = 10_000  # generations; a stop for a clock that does not move
@@ -108,7 +109,7 @@ class ArmWorker:
         done = False
         while len(passes) < rule.max_passes and not done:
             tokens = self._pass_tokens(load)
-            passes.append(self._timed(session, len(passes), tokens, load.arm.workload.batch))
+            passes.append(self._timed(session, len(passes), tokens, load.arm.workload))
             temperatures.append(self._temperature())
             done = len(passes) >= rule.min_passes and settled(
                 passes, temperatures, rule, order.tick_s
@@ -128,11 +129,11 @@ class ArmWorker:
         )
 
     def _pass_tokens(self, load: Load) -> int:
-        rule, full = load.protocol.warmup, load.arm.workload.output_tokens
+        rule, full = load.protocol.warmup, load.arm.workload.generated_tokens
         first, self._fresh = self._fresh, False
         return full if first and rule.full_first else min(rule.output_tokens, full)
 
-    def _timed(self, session: Session, iteration: int, tokens: int, rows: int) -> Pass:
+    def _timed(self, session: Session, iteration: int, tokens: int, workload: Workload) -> Pass:
         before = self._counter()
         start = self._clock.now_ns()
         session.generate(iteration, tokens)
@@ -143,7 +144,7 @@ class ArmWorker:
             return Pass(took, before if not present(before) else after)
         if after < before:
             return Pass(took, Absent(reason="the counter went backwards"))
-        return Pass(took, (after - before) / (tokens * rows))
+        return Pass(took, (after - before) / (workload.counted(tokens) * workload.batch))
 
     def _counter(self) -> int | Absent:
         return Absent(reason="no board") if self._source is None else self._source.energy_mj()
@@ -219,7 +220,7 @@ class ArmWorker:
         outputs: list[object],
         ends: list[int],
     ) -> Callable[[], None]:
-        tokens = load.arm.workload.output_tokens
+        tokens = load.arm.workload.generated_tokens
         count = load.protocol.iterations or PROTOCOL_ITERATIONS
         if least_s is not None:
             return self._until(session, tokens, least_s, outputs, ends)

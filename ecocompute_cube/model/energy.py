@@ -30,7 +30,7 @@ from ecocompute_cube.model.base import (
 from ecocompute_cube.model.claims import Comparison, Finding, Idle, Interval
 from ecocompute_cube.model.journal import Certificate, Isolation
 from ecocompute_cube.model.manifest import Weights
-from ecocompute_cube.model.plan import Mode, Precision, Runtime
+from ecocompute_cube.model.plan import Mode, Phase, Precision, Runtime
 from ecocompute_cube.model.readings import EARLY, PowerKind
 from ecocompute_cube.model.stop import Stopping
 
@@ -64,6 +64,7 @@ class Workload(Record):
     prompt_tokens: int = Field(ge=1)
     output_tokens: int = Field(ge=1)
     context_length: int = Field(ge=1)
+    phase: Phase | Absent = EARLY  #: the part of a generation that windows repeat
     decoding: Literal["greedy"]
     model_reference: str
     model_sha256: Sha256
@@ -120,6 +121,8 @@ class ResultsMeasured(Record):
     fp16_energy_per_token_mj: Positive | None
     vs_fp16_energy_pct: float | None
     vs_fp16: Comparison | Absent
+    per: Literal["output token", "prompt token"] | Absent = EARLY  #: what energy is divided by
+    time_to_first_token_s: MaybeFloat = EARLY  #: of phase prefill: median over generations
     vs_baseline: Comparison | Absent = EARLY  #: where FP16 does not fit: against what stands in
     note: str
 

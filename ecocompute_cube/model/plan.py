@@ -81,22 +81,45 @@ class ArmChoice(Record):
         return f"{self.precision}/{self.runtime}{again}"
 
 
+class Phase(enum.StrEnum):
+    """Which part of a generation a window repeats."""
+
+    GENERATE = "generate"  #: the prompt and every output token
+    PREFILL = "prefill"  #: the prompt up to its first token, energy per prompt token
+    DECODE = "decode"  #: the output alone, after a prompt whose pass lies before the window
+
+
 class Workload(Record):
     """What each generation does. All counts are per row of the batch."""
 
     prompt_tokens: int = Field(default=DEFAULT_PROMPT_TOKENS, ge=1)
     output_tokens: int = Field(default=PROTOCOL_TOKENS, ge=2)
     batch: int = Field(default=1, ge=1)
+    #: the part that a window repeats; left out when written if it is the whole
+    phase: Phase = Field(default=Phase.GENERATE, exclude_if=lambda value: value is Phase.GENERATE)
+
+    @property
+    def generated_tokens(self) -> int:
+        """How many new tokens a generation makes."""
+        return 1 if self.phase is Phase.PREFILL else self.output_tokens
+
+    def counted(self, generated: int) -> int:
+        """The tokens that a generation of so many new ones is paid for."""
+        return self.prompt_tokens if self.phase is Phase.PREFILL else generated
 
     @property
     def context_tokens(self) -> int:
         """Length of a row when it is finished."""
-        return self.prompt_tokens + self.output_tokens
+        return self.prompt_tokens + self.generated_tokens
 
     @property
     def slug(self) -> str:
         """A short name for file names."""
-        return f"b{self.batch}-p{self.prompt_tokens}-o{self.output_tokens}"
+        shape = f"b{self.batch}-p{self.prompt_tokens}"
+        if self.phase is Phase.PREFILL:
+            return f"{shape}-prefill"
+        decode = "-decode" if self.phase is Phase.DECODE else ""
+        return f"{shape}-o{self.output_tokens}{decode}"
 
 
 class Protocol(Record):
@@ -278,10 +301,10 @@ class Plan(Record):
                 "leave iterations out, or use mode 'precise'"
             )
         for workload in self.workloads:
-            if workload.batch != 1 or workload.output_tokens != PROTOCOL_TOKENS:
+            if workload != Workload(prompt_tokens=workload.prompt_tokens):
                 raise ValueError(
                     f"mode {Mode.PROTOCOL} has exactly batch 1 and {PROTOCOL_TOKENS} output "
-                    "tokens; use mode 'precise' for other workloads"
+                    "tokens, prompt and output together; use mode 'precise' for other workloads"
                 )
 
     @property

@@ -60,6 +60,7 @@ class ArmReport(Record):
     sessions: Count
     output_tokens: Count
     tokens_per_s: MaybeFloat
+    time_to_first_token_s: MaybeFloat  #: of phase prefill: median over generations
     energy: Energy | Absent
     is_baseline: bool  #: whether others are compared with this arm
     vs_baseline: Comparison | Absent

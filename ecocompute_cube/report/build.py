@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ecocompute_cube.analysis.gates import Judged
@@ -13,7 +14,7 @@ from ecocompute_cube.analysis.ratios import log_interval, replicates
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
 from ecocompute_cube.model.claims import Comparison, Idle, Interval
 from ecocompute_cube.model.journal import QualityScored
-from ecocompute_cube.model.plan import BASELINE, Arm
+from ecocompute_cube.model.plan import BASELINE, Arm, Phase
 from ecocompute_cube.model.readings import PowerKind
 from ecocompute_cube.model.report import (
     FORMAT,
@@ -33,7 +34,7 @@ from ecocompute_cube.report.findings import arm_findings, findings_of
 from ecocompute_cube.report.run import RunEvidence, by_block
 from ecocompute_cube.report.stopping import stopping_of
 from ecocompute_cube.report.trends import trends_of
-from ecocompute_cube.units import Joule, mj_per_token
+from ecocompute_cube.units import Joule, mj_per_token, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,12 +94,24 @@ def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...])
         tokens_per_s=tokens / took
         if tokens > 0 and took > 0
         else Absent(reason=trouble_of(run, arm.id) or "nothing was decoded"),
+        time_to_first_token_s=_first_token_s(arm, decoded),
         energy=_energy(run, arm, windows),
         is_baseline=arm == baseline_of(run, arm),
         vs_baseline=vs_baseline(run, arm, comparisons),
         perplexity=perplexity(run, arm),
         lowered_by=tuple(lowering),
     )
+
+
+def _first_token_s(arm: Arm, windows: Iterable[Judged]) -> MaybeFloat:
+    if arm.workload.phase is not Phase.PREFILL:
+        return Absent(reason="measured in phase prefill alone")
+    took = [
+        seconds(end - start)
+        for window in windows
+        for start, end in pairwise((window.fact.work.start_ns, *window.fact.iteration_ends_ns))
+    ]
+    return statistics.median(took) if took else Absent(reason="nothing was measured")
 
 
 def _energy(run: RunEvidence, arm: Arm, windows: tuple[Judged, ...]) -> Energy | Absent:

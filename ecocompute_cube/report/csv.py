@@ -26,6 +26,7 @@ COLUMNS: Final = (
     "batch",
     "prompt_tokens",
     "output_tokens",
+    "phase",
     "blocks",
     "sessions",
     "energy_source",
@@ -38,6 +39,7 @@ COLUMNS: Final = (
     "idle_power_w",
     "net_energy_per_token_mj",
     "tokens_per_s",
+    "time_to_first_token_s",
     "vs_fp16_pct",
     "vs_fp16_low_pct",
     "vs_fp16_high_pct",
@@ -79,7 +81,8 @@ def _identity(report: Report, arm: ArmReport) -> dict[str, object]:
         "replica": arm.replica,
         "batch": arm.workload.batch,
         "prompt_tokens": arm.workload.prompt_tokens,
-        "output_tokens": arm.workload.output_tokens,
+        "output_tokens": arm.workload.generated_tokens,
+        "phase": arm.workload.phase,
         "blocks": arm.blocks,
         "sessions": arm.sessions,
     }
@@ -95,7 +98,11 @@ def _plain(cell: object) -> object:
 
 def _numbers(arm: ArmReport) -> dict[str, object]:
     energy = arm.energy
-    rate = {"tokens_per_s": arm.tokens_per_s if present(arm.tokens_per_s) else ""}
+    first_s = arm.time_to_first_token_s
+    rate = {
+        "tokens_per_s": arm.tokens_per_s if present(arm.tokens_per_s) else "",
+        "time_to_first_token_s": first_s if present(first_s) else "",
+    }
     if not present(energy):
         return {**rate, "absent_because": energy.reason}
     interval = energy.interval_mj

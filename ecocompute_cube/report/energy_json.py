@@ -22,7 +22,7 @@ from ecocompute_cube.model.energy import (
     Workload,
 )
 from ecocompute_cube.model.journal import QualityScored, SessionOpened
-from ecocompute_cube.model.plan import BASELINE, Arm
+from ecocompute_cube.model.plan import BASELINE, Arm, Phase
 from ecocompute_cube.model.readings import PowerKind
 from ecocompute_cube.report.baselines import DOES_NOT_FIT, baseline_of
 from ecocompute_cube.report.build import perplexity, worst_source
@@ -118,7 +118,7 @@ def _energy_report(known: ArmEvidence) -> EnergyReport:
         power_trace=power_trace(run, arm, known.windows),
         environment=environment(known.sessions, known.windows),
         certificate=ready[0].certificate if ready else Absent(reason="the arm never loaded"),
-        phases=Absent(reason="prefill and decode are measured together in this version"),
+        phases=Absent(reason="each phase is a workload with windows and a document of its own"),
         why=Absent(reason="energy is not attributed to causes in this version"),
         findings=_findings(known),
         provenance=Provenance(
@@ -175,8 +175,9 @@ def _workload(known: ArmEvidence) -> Workload:
         runtime=arm.runtime,
         batch_size=arm.workload.batch,
         prompt_tokens=arm.workload.prompt_tokens,
-        output_tokens=arm.workload.output_tokens,
+        output_tokens=arm.workload.generated_tokens,
         context_length=arm.workload.context_tokens,
+        phase=arm.workload.phase,
         decoding="greedy",
         model_reference=manifest.reference,
         model_sha256=manifest.digest,
@@ -195,7 +196,7 @@ def _measurement(known: ArmEvidence) -> Measurement:
         method=_METHODS[source],
         source=source,
         sample_rate_hz=sample_rate(known.windows),
-        tokens_per_run=known.arm.workload.output_tokens,
+        tokens_per_run=known.arm.workload.generated_tokens,
         iterations=min((w.fact.iterations for w in decoded), default=1),
         warmup=min(warmed, default=0),
         window="generation",
@@ -282,6 +283,8 @@ def _results(known: ArmEvidence) -> ResultsMeasured | ResultsUnavailable:
         vs_fp16_energy_pct=0.0 if is_baseline else change if present(change) else None,
         vs_fp16=versus,
         vs_baseline=standing,
+        per="prompt token" if known.arm.workload.phase is Phase.PREFILL else "output token",
+        time_to_first_token_s=known.summary.time_to_first_token_s,
         note=_results_note(known),
     )
 

@@ -9,7 +9,7 @@ import pytest
 from ecocompute_cube.download.checkpoint import describe
 from ecocompute_cube.model.base import Absent
 from ecocompute_cube.model.manifest import FORMAT, Manifest, Weights
-from ecocompute_cube.model.plan import Arm, Precision, Runtime, Workload
+from ecocompute_cube.model.plan import Arm, Phase, Precision, Runtime, Workload
 
 from ..cli.tiny import write_tiny
 
@@ -58,8 +58,9 @@ def load() -> Load:
         prompt: int = 16,
         output: int = 12,
         runtime: Runtime = Runtime.EAGER,
+        phase: Phase = Phase.GENERATE,
     ) -> TransformersSession:
-        workload = Workload(prompt_tokens=prompt, output_tokens=output, batch=batch)
+        workload = Workload(prompt_tokens=prompt, output_tokens=output, batch=batch, phase=phase)
         arm = Arm(model="local:tiny", workload=workload, precision=precision, runtime=runtime)
         session = TransformersBackend("cpu").load(arm, manifest_of(folder), folder)
         assert isinstance(session, TransformersSession)

@@ -9,7 +9,7 @@ import torch
 
 from ecocompute_cube.backends.decoders import check_runtime
 from ecocompute_cube.errors import ArmFailed
-from ecocompute_cube.model.plan import Arm, Precision, Runtime, Workload
+from ecocompute_cube.model.plan import Arm, Phase, Precision, Runtime, Workload
 
 from .conftest import Load
 
@@ -60,6 +60,31 @@ def test_a_quantized_model_steps_through_the_loop(
     eager.prepare(TEXT, 1)
     loop.prepare(TEXT, 1)
     assert ids(loop.generate(0, 12)) == ids(eager.generate(0, 12))
+
+
+@pytest.mark.parametrize("runtime", [Runtime.EAGER, *ON_A_CPU])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_decoding_alone_goes_on_where_the_prompt_ended_as_often_as_is_asked(
+    tiny: Path, load: Load, runtime: Runtime, batch: int
+) -> None:
+    whole = load(tiny, batch=batch, output=13)
+    whole.prepare(TEXT, 1)
+    said = ids(whole.generate(0, 13))
+    alone = load(tiny, runtime=runtime, batch=batch, output=12, phase=Phase.DECODE)
+    alone.prepare(TEXT, 1)
+    for length in (12, 5, 12):
+        output = alone.generate(0, length)
+        assert [row[16:] for row in ids(output)] == [row[17 : 17 + length] for row in said]
+    (row,) = alone.ledger([alone.generate(0, 12)]).rows
+    assert (row.rows, row.prompt_tokens, row.output_tokens) == (batch, 16, 12)
+
+
+@pytest.mark.parametrize("runtime", [Runtime.EAGER, *ON_A_CPU])
+def test_a_prefill_ends_with_the_first_token(tiny: Path, load: Load, runtime: Runtime) -> None:
+    session = load(tiny, runtime=runtime, phase=Phase.PREFILL)
+    session.prepare(TEXT, 1)
+    (row,) = session.ledger([session.generate(0, 1)]).rows
+    assert (row.prompt_tokens, row.output_tokens, row.stop) == (16, 1, "length")
 
 
 def test_the_end_token_is_masked_to_the_last(tiny: Path, load: Load) -> None:
