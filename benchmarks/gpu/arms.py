@@ -50,11 +50,12 @@ class Found(NamedTuple):
         """For the terminal."""
         if self.refused:
             return f"{self.arm:22} {self.refused}"
+        off = "–" if self.probe_error is None else f"{self.probe_error:.3%}"
         same = "–" if self.same_ids is None else str(self.same_ids)
         return (
             f"{self.arm:22} ready {self.ready_s or 0:6.1f} s, first {self.first_s or 0:6.2f} s, "
             f"{self.tokens_per_s or 0:7.1f} tokens/s, {self.weight_mib or 0:8.1f} MiB, "
-            f"product off by {self.probe_error or 0:.3%}, ids as the loop's: {same}"
+            f"product off by {off}, ids as the loop's: {same}"
         )
 
 
@@ -164,7 +165,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"{found[-1].line}\n")
         sys.stdout.flush()
     graph = next((each for each in found if each.arm == "FP16/graph"), None)
-    return int(graph is not None and not graph.refused and graph.same_ids != options.tokens)
+    return int(graph is not None and graph.same_ids not in (None, options.tokens))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ecocompute_cube.analysis.traces import Trace
 
 BUSY_PCT: Final = 5.0  # utilization of a board at rest is 0; a stray kernel rounds up to 1
+_SAMPLE_S: Final = 1.0  # NVML's utilization is of the last second at most, and may be as old
 _POLL_S: Final = 0.001  # between two looks at the counter, as the window polls
 _NOISE: Final = 3.0  # times the drift: what net energy must exceed (the design's rule)
 
@@ -74,8 +75,13 @@ def idle_around(
 
 
 def busy(reading: IdleReading | Absent) -> bool:
-    """Whether kernels ran on the board while this run rested."""
+    """Whether kernels ran on the board while this run rested.
+
+    A rest is as long unseen as it is read, and shorter ones may show this run's own kernels.
+    """
     if isinstance(reading, Absent):
+        return False
+    if seconds(reading.span.end_ns - reading.span.start_ns) < _SAMPLE_S:
         return False
     utilization = reading.seen.utilization_pct
     return present(utilization) and utilization >= BUSY_PCT
@@ -95,6 +101,8 @@ def _by_counter(reading: IdleReading) -> tuple[float, float] | None:
     first, last = reading.first, reading.last
     if not present(first) or not present(last) or last.energy_mj <= first.energy_mj:
         return None
+    if last.before_ns <= first.after_ns:  # no board wrote that
+        return None
     length = seconds(last.before_ns - first.before_ns)
     power = joules(last.energy_mj - first.energy_mj) / length
     return power, power * (_edge_s(first) + _edge_s(last)) / length
@@ -111,7 +119,7 @@ def _by_trace(reading: IdleReading, readings: PowerReadings) -> tuple[float, flo
     # A reading shows what was drawn up to ``stale_s`` before it.
     first = bisect_left(times, reading.span.start_ns + nanoseconds(readings.stale_s))
     seen = readings.trace.power_w[first : bisect_left(times, reading.span.end_ns)]
-    if not seen:
+    if not seen or min(seen) <= 0:
         return Absent(reason="idle_not_measured: no power was read while the board rested")
     return fmean(seen), max(seen) - min(seen)
 

@@ -27,12 +27,18 @@ def mean_nll(scored: QualityScored) -> float:
     return sum(scored.nll) / sum(scored.scored_tokens)
 
 
+def same_windows(scored: QualityScored, other: QualityScored) -> bool:
+    """Whether two scores are of the same text, cut in the same way."""
+    cut, other_cut = scored.scored_tokens, other.scored_tokens
+    return scored.text_sha256 == other.text_sha256 and cut == other_cut
+
+
 def delta_interval_pct(
     scored: QualityScored, baseline: QualityScored, confidence: float
 ) -> Interval | Absent:
     """Interval of the change of perplexity, over the windows of the text; or why there is none."""
     tokens = scored.scored_tokens
-    if scored.text_sha256 != baseline.text_sha256 or tokens != baseline.scored_tokens:
+    if not same_windows(scored, baseline):
         return Absent(reason="the two were not scored on the same windows")
     windows = len(tokens)
     if windows < 2:  # noqa: PLR2004 (a spread needs two)

@@ -105,6 +105,8 @@ class Generate:
         self._mask = torch.ones_like(prompt)
         self._room = prompt.shape[1] + 1 + output_tokens
         self._settings(output_tokens, self._cache)
+        if self._cache is not None:
+            self.generate(prompt, output_tokens)  # makes the cache, and compiles for its length
 
     @torch.inference_mode()
     def generate(self, prompt: torch.Tensor, output_tokens: int) -> torch.Tensor:
@@ -147,7 +149,17 @@ class Generate:
 
     def facts(self) -> dict[str, str]:
         """Which cache."""
-        return {"decoding": "generate()", "cache": self._cache or "dynamic"}
+        done = {"decoding": "generate()", "cache": self._cache or "dynamic"}
+        return done | {"compile": self._compiles()} if self._cache is not None else done
+
+    def _compiles(self) -> str:
+        """What generate() does of itself with a static cache (transformers 5.17)."""
+        quantizer = getattr(self._model, "hf_quantizer", None)
+        if self._model.device.type != "cuda":
+            return "no: not on a GPU"
+        if quantizer is not None and not quantizer.is_compileable:
+            return "no: transformers does not compile what this library quantized"
+        return "by generate(), with its own settings"
 
     def _settings(self, output_tokens: int, cache: str | None) -> GenerationConfig:
         key = output_tokens, cache

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 8
 _SEED: Final = 0
+_PLAIN: Final = frozenset({torch.float16, torch.bfloat16, torch.float32})
 _NONSENSE: Final = 1e6  # stands for a product that is no number
 
 
@@ -28,11 +29,18 @@ def probe_error(layers: Iterable[nn.Module]) -> MaybeFloat:
     layer: Any = next(iter(layers), None)
     if layer is None:
         return Absent(reason="the model has no linear layer to try")
+    try:
+        return _error(layer)
+    except torch.OutOfMemoryError:
+        return Absent(reason="no memory is left to try a product")
+
+
+def _error(layer: Any) -> MaybeFloat:  # noqa: ANN401 (any library's linear layer)
     weight = _weight(layer)
     if weight is None:
         return Absent(reason=f"the weights of {type(layer).__name__} cannot be read back")
     dice = torch.Generator().manual_seed(_SEED)
-    dtype = layer.weight.dtype if layer.weight.is_floating_point() else torch.float16
+    dtype = layer.weight.dtype if layer.weight.dtype in _PLAIN else torch.float16
     rows = torch.randn(_ROWS, layer.in_features, generator=dice).to(weight.device, dtype)
     exact = rows.float() @ weight.float().T
     if layer.bias is not None:
@@ -59,4 +67,4 @@ def _weight(layer: Any) -> torch.Tensor | None:  # noqa: ANN401 (any library's l
         stood_for: torch.Tensor | None = getattr(weight, "dequantize", lambda: None)()
         return stood_for
     plain: torch.Tensor = weight
-    return plain if plain.is_floating_point() else None
+    return plain if plain.dtype in _PLAIN else None  # others have scales that only they know

@@ -52,9 +52,9 @@ class TransformersBackend:
         ``not_quantized``, ``library_missing``, ``out_of_memory``.
         """
         check_runtime(arm, self._device)
-        check_board(arm.precision, _capability(self._device))
         _check_shipped(arm.precision, folder)
         with _arm_errors("load"):
+            check_board(arm.precision, _capability(self._device))
             model = AutoModelForCausalLM.from_pretrained(
                 folder,
                 dtype=_dtype(arm.precision),
@@ -139,7 +139,7 @@ class TransformersSession:
             self._model,
             self._arm.precision,
             _allocated(self._device),
-            _library(self._arm.precision),
+            _library(self._arm.precision, self._model),
             self._decoder.facts(),
         )
 
@@ -266,9 +266,17 @@ def _allocated(device: torch.device) -> MaybeInt:
     return torch.cuda.memory_allocated(device)
 
 
-def _library(precision: Precision) -> str:
-    name = RECIPES[precision].library
-    return f"{name} {importlib.metadata.version(name)}"
+def _library(precision: Precision, model: PreTrainedModel) -> str:
+    """That multiplies: of a checkpoint as it was shipped, the one that its own settings name."""
+    shipped = getattr(model.config, "quantization_config", None)
+    if precision is not Precision.AS_SHIPPED or shipped is None:
+        name: str = RECIPES[precision].library
+    else:
+        name = str(shipped.quant_method.value)
+    try:
+        return f"{name} {importlib.metadata.version(name)}"
+    except importlib.metadata.PackageNotFoundError:  # a method of transformers' own
+        return f"{name}, by transformers {importlib.metadata.version('transformers')}"
 
 
 @contextmanager

@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from ecocompute_cube.device.base import Clock, PowerSource
 
 UNCOUNTED_S: Final = 2.5  # without a counter: power readings may stand for the second before them
-SETTLE_S: Final = 0.5  # until the driver's utilization, of a second at most, shows rest alone
 
 
 def read_idle(
     source: PowerSource, clock: Clock, own_processes: frozenset[int], idle_s: float
 ) -> IdleReading:
-    """Rest from tick to tick, for ``idle_s`` seconds or a little more."""
+    """Rest for ``idle_s`` seconds, and then from tick to tick for as long or a little more.
+
+    The first rest is for what went before to fade, from the board and from the driver's averages.
+    """
+    clock.sleep(idle_s)
     start = clock.now_ns()
     first = wait_for_tick(source, clock)
     clock.sleep(idle_s if present(first) else max(idle_s, UNCOUNTED_S))

@@ -36,9 +36,11 @@ class Links:
         """The arm's link; a new one is given to ``load`` first."""
         if arm not in self._open:
             start = self._clock.now_ns()
-            self._open[arm] = self._executor.start(arm)
-            load(self._open[arm])
-            self.loading_s += seconds(self._clock.now_ns() - start)
+            try:
+                self._open[arm] = self._executor.start(arm)
+                load(self._open[arm])
+            finally:
+                self.loading_s += seconds(self._clock.now_ns() - start)
         return self._open[arm]
 
     def drop(self, arm: str) -> None:

@@ -31,7 +31,7 @@ _COMPILE_S: Final = 60.0  # 38 s for a static cache of 7B, our probe
 _LOAD_S: Final = 12.0  # importing torch and transformers, on the same host
 _LOAD_BYTES_PER_S: Final = 1e9
 _SCORE_S: Final = 4.0
-_READING_S: Final = 1.3  # ticks around a window, and the board coming to rest after it
+_READING_S: Final = 0.8  # ticks around a window and around two rests
 _CONTEXT_BYTES: Final = 0.7e9  # a CUDA context with torch's kernels, on the same board
 _SPARE: Final = 1.2  # allocator slack
 _TRACE_BYTES_PER_S: Final = 120  # 20 samples a second, compressed
@@ -117,7 +117,7 @@ def _visit_s(plan: Plan, arm: Arm, size: Size) -> Second:
     warm = protocol.warmup.min_passes * min(
         protocol.warmup.output_tokens, arm.workload.generated_tokens
     )
-    waits = _READING_S + 2 * protocol.idle_s + protocol.cooldown_s
+    waits = _READING_S + 4 * protocol.idle_s + protocol.cooldown_s
     return Second(count * generation + warm / _rate(arm, size) + waits)
 
 

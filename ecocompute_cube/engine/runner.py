@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from ecocompute_cube.backends.precision import CERTIFICATE_CODES
 from ecocompute_cube.engine.cooling import cool
 from ecocompute_cube.engine.links import Links
 from ecocompute_cube.engine.orders import Load, Measure, Place, Score, Warm
@@ -46,7 +47,6 @@ Ending = Literal["finished", "session done", "time is up", "interrupted", "faile
 Stage = Literal["load", "certify", "warm", "window"]
 
 _MARGIN: Final = 1.1  # a block may take a tenth longer than the longest one before it
-_CERTIFY: Final = frozenset({"precision_not_as_named", "wrong_compute_dtype", "offload_detected"})
 
 
 class Rig(NamedTuple):
@@ -130,10 +130,11 @@ class Runner:
             if deadline_ns is not None and start + nanoseconds(expected * _MARGIN) > deadline_ns:
                 return "time is up", f"the next block may take {expected:.0f} s"
             loaded = self._links.loading_s
-            self._block(block)
+            whole = self._block(block)
             took = seconds(self._rig.clock.now_ns() - start)
             loading = self._links.loading_s - loaded
-            taken.append((loading, took - loading))
+            if whole or not taken:  # one that was cut short says nothing of the next
+                taken.append((loading, took - loading))
         return self._ending()
 
     def _expected_s(self, block: Block, taken: list[tuple[float, float]]) -> float:
@@ -174,7 +175,8 @@ class Runner:
         )
         return "session done", "the plan wants more sessions"
 
-    def _block(self, block: Block) -> None:
+    def _block(self, block: Block) -> bool:
+        """Visit a block's arms; whether the block is complete."""
         session, group, number, order = block
         self._journal.append(BlockOpened(session=session, group=group, block=number, order=order))
         self._done = self._done._replace(opened=self._done.opened | {(session, group, number)})
@@ -191,15 +193,17 @@ class Runner:
         except _NotCountedError as error:
             self._close_block(block, error.reason, complete=False)
             self._after_a_loss(error.reason)
-            return
+            return False
         self._silent = 0
         if self._lost & began_with:
             lost = ", ".join(sorted(self._lost & began_with))
             self._close_block(block, f"lost on the way: {lost}", complete=False)
-        elif self._refused.issuperset(order):
+            return False
+        if self._refused.issuperset(order):
             self._close_block(block, "no arm could be measured", complete=False)
-        else:
-            self._close_block(block, "all arms visited or refused", complete=True)
+            return False
+        self._close_block(block, "all arms visited or refused", complete=True)
+        return True
 
     def _after_a_loss(self, reason: str) -> None:
         """The block is run again by arms that open the board anew; not a second time in a row."""
@@ -276,9 +280,10 @@ class Runner:
         try:
             yield stages
         except ArmFailed as error:
-            if self._silent and stages[-1] == "load":  # the arm is not to blame
-                raise _NotCountedError(error.cause.rstrip(".")) from error
-            stage: Stage = "certify" if error.reason in _CERTIFY else stages[-1]
+            gone = self._silent and not present(self._rig.temperature())
+            if gone and stages[-1] == "load":  # the arm is not to blame
+                raise _NotCountedError(without_paths(error.cause.rstrip("."))) from error
+            stage: Stage = "certify" if error.reason in CERTIFICATE_CODES else stages[-1]
             self._rig.say(f"  refused: {error.cause} {error.fix}".rstrip())
             self._journal.append(
                 Refused(

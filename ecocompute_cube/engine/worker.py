@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.backends.precision import check_certificate
-from ecocompute_cube.engine.idle import SETTLE_S, read_idle
+from ecocompute_cube.engine.idle import read_idle
 from ecocompute_cube.engine.orders import Answer, Load, Measure, Order, Score, Warm
 from ecocompute_cube.engine.pace import spin
 from ecocompute_cube.engine.settling import Pass, settled, settled_by
@@ -153,15 +153,12 @@ class ArmWorker:
         seen = self._telemetry(())
         return seen.temperature_c if present(seen) else seen
 
-    def _idle(
-        self, load: Load, own: tuple[int, ...], settle_s: float = 0.0
-    ) -> IdleReading | Absent:
+    def _idle(self, load: Load, own: tuple[int, ...]) -> IdleReading | Absent:
         idle_s = load.protocol.idle_s
         if self._source is None:
             return Absent(reason="no board")
         if not idle_s:
             return Absent(reason="idle_not_measured: the plan asks for no idle power")
-        self._clock.sleep(settle_s)
         return read_idle(self._source, self._clock, frozenset(own), idle_s)
 
     def _telemetry(self, own: tuple[int, ...]) -> Telemetry | Absent:
@@ -201,7 +198,7 @@ class ArmWorker:
             host_spin_s=(pace, pace_after),
             before=before,
             after=after,
-            idle=self._idle(load, order.own_processes, SETTLE_S),
+            idle=self._idle(load, order.own_processes),
         )
         self._told = True
         return window

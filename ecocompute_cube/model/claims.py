@@ -27,7 +27,7 @@ class Idle(Record):
     """Power of the board at rest with the models loaded, around the windows; their means."""
 
     before_w: float = Field(gt=0)  #: before the warm-up
-    after_w: float = Field(gt=0)  #: half a second after the window
+    after_w: float = Field(gt=0)  #: after the window
     drift_w: float = Field(ge=0)  #: from one to the other, or what the readings leave open
     windows: int = Field(ge=1)  #: that it was read around
 

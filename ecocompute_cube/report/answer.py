@@ -48,28 +48,25 @@ def answer(
     """One sentence, with intervals and n."""
     if rehearsal:
         return "Not measured: this is a rehearsal without a board."
-    quantized = [arm for arm in arms if not arm.is_baseline and arm.replica == 1]
-    parts = [
-        f"{arm_label(arm, arms)} {describe(arm.vs_baseline)}"
-        for arm in quantized
-        if present(arm.vs_baseline)
-    ]
+    parts: dict[str, list[str]] = {}
+    for arm in arms:
+        if not arm.is_baseline and arm.replica == 1 and present(arm.vs_baseline):
+            said = f"{arm_label(arm, arms)} {describe(arm.vs_baseline)}"
+            parts.setdefault(_against(arm.vs_baseline.against, arms), []).append(said)
     if parts:
-        return f"{_against(arms)}: " + "; ".join(parts) + "."
-    parts = [
+        return " ".join(f"{against}: {'; '.join(said)}." for against, said in parts.items())
+    pairs = [
         f"{label_of(each.arm, arms)} against {label_of(each.against, arms)} {describe(each)}"
         for each in comparisons
     ]
-    return "; ".join(parts) + "." if parts else "Nothing was compared."
+    return "; ".join(pairs) + "." if pairs else "Nothing was compared."
 
 
-def _against(arms: tuple[ArmReport, ...]) -> str:
-    standing = dict.fromkeys(
-        arm.precision for arm in arms if arm.is_baseline and arm.precision is not BASELINE
-    )
-    if not standing:
+def _against(partner: str, arms: tuple[ArmReport, ...]) -> str:
+    precision = next(arm.precision for arm in arms if arm.arm == partner)
+    if precision is BASELINE:
         return f"Against {BASELINE}"
-    return f"{BASELINE} does not fit this board; against {', '.join(standing)}"
+    return f"{BASELINE} does not fit this board; against {precision}"
 
 
 def describe(comparison: Comparison) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ecocompute_cube.analysis.gates import Judged
 from ecocompute_cube.analysis.idle import net_energy
-from ecocompute_cube.analysis.quality import delta_interval_pct, mean_nll
+from ecocompute_cube.analysis.quality import delta_interval_pct, mean_nll, same_windows
 from ecocompute_cube.analysis.ratios import log_interval, replicates
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
 from ecocompute_cube.model.claims import Comparison, Idle, Interval
@@ -184,7 +184,9 @@ def perplexity(run: RunEvidence, arm: Arm) -> Perplexity | Absent:
     why = "this arm is the baseline" if arm.is_baseline else "the baseline has no perplexity"
     delta: MaybeFloat = Absent(reason=why)
     interval: Interval | Absent = Absent(reason=why)
-    if isinstance(partner, QualityScored) and not arm.is_baseline:
+    if isinstance(partner, QualityScored) and not same_windows(scored, partner):
+        delta = interval = Absent(reason="FP16 was not scored on the same windows")
+    elif isinstance(partner, QualityScored) and not arm.is_baseline:
         delta = (value / _perplexity(partner) - 1) * 100
         confidence = run.known.run.plan.protocol.confidence
         interval = delta_interval_pct(scored, partner, confidence)

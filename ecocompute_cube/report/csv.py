@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.model.base import Absent, present, printable
+from ecocompute_cube.model.plan import BASELINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,10 @@ COLUMNS: Final = (
     "vs_fp16_pct",
     "vs_fp16_low_pct",
     "vs_fp16_high_pct",
+    "baseline",
+    "vs_baseline_pct",
+    "vs_baseline_low_pct",
+    "vs_baseline_high_pct",
     "n",
     "n_unit",
     "verdict",
@@ -62,7 +67,7 @@ def as_csv(reports: Sequence[Report]) -> str:
     writer.writeheader()
     for report in reports:
         for arm in report.arms:
-            row = {**_identity(report, arm), **_numbers(arm), **_claims(arm)}
+            row = {**_identity(report, arm), **_numbers(arm), **_claims(arm, report)}
             writer.writerow({name: _plain(cell) for name, cell in row.items()})
     return out.getvalue()
 
@@ -121,7 +126,7 @@ def _numbers(arm: ArmReport) -> dict[str, object]:
     }
 
 
-def _claims(arm: ArmReport) -> dict[str, object]:
+def _claims(arm: ArmReport, report: Report) -> dict[str, object]:
     claims: dict[str, object] = {"lowered_by": " ".join(arm.lowered_by)}
     if present(arm.perplexity):
         delta, around = arm.perplexity.delta_pct, arm.perplexity.delta_interval_pct
@@ -135,10 +140,17 @@ def _claims(arm: ArmReport) -> dict[str, object]:
     if isinstance(versus, Absent):
         return claims
     interval = versus.interval_pct
+    change = {
+        "pct": versus.change_pct if present(versus.change_pct) else "",
+        "low_pct": interval.low if present(interval) else "",
+        "high_pct": interval.high if present(interval) else "",
+    }
+    baseline = next(each.precision for each in report.arms if each.arm == versus.against)
+    if baseline is BASELINE:
+        claims |= {f"vs_fp16_{name}": value for name, value in change.items()}
+    claims |= {f"vs_baseline_{name}": value for name, value in change.items()}
     return claims | {
-        "vs_fp16_pct": versus.change_pct if present(versus.change_pct) else "",
-        "vs_fp16_low_pct": interval.low if present(interval) else "",
-        "vs_fp16_high_pct": interval.high if present(interval) else "",
+        "baseline": baseline,
         "n": versus.n,
         "n_unit": versus.unit,
         "verdict": versus.verdict,

@@ -97,7 +97,11 @@ def test_the_end_token_is_masked_to_the_last(tiny: Path, load: Load) -> None:
 def test_the_certificate_says_how_ids_are_decoded(tiny: Path, load: Load) -> None:
     told = {runtime: load(tiny, runtime=runtime).certificate().decoder for runtime in ON_A_CPU}
     assert told == {
-        Runtime.STATIC: {"decoding": "generate()", "cache": "static"},
+        Runtime.STATIC: {
+            "decoding": "generate()",
+            "cache": "static",
+            "compile": "no: not on a GPU",
+        },
         Runtime.LOOP: {"decoding": "a step a token", "cache": "static"},
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from ecocompute_cube.backends.census import certificate_of
 from ecocompute_cube.backends.precision import RECIPES, check_board, check_certificate
 from ecocompute_cube.backends.probe import probe_error
 from ecocompute_cube.errors import ArmFailed
@@ -71,21 +71,23 @@ def test_no_precision_passes_under_the_name_of_another(
 ) -> None:
     if named is precision:
         return
-    certificate = load(small, precision).certificate()
-    held = certificate.linear_weights.get(RECIPES[named].held or "", 0)
-    seen_as = certificate.model_copy(update={"share_as_named": held / LINEAR})
+    loaded = load(small, precision)._model
+    seen_as = certificate_of(loaded, named, Absent(reason="not on a board"), "any", {})
     with pytest.raises(ArmFailed):
         check_certificate(named, "cpu", seen_as)
 
 
 def test_scales_count_among_the_bytes_of_weights(small: Path, load: Load) -> None:
-    """Bits of the table, within what a tiny model's norms and embeddings leave."""
+    """To the byte: what the linear weights take beside their elements."""
     bytes_of = {p: load(small, p).certificate().weight_bytes for p in ON_A_CPU}
     rest = bytes_of[Precision.FP16] - 2 * LINEAR
-    for precision in (Precision.NF4, Precision.NF4_DQ, Precision.INT8, Precision.INT8_WO):
-        bits = 8 * (bytes_of[precision] - rest) / LINEAR
-        assert bits == pytest.approx(RECIPES[precision].bits, abs=0.45), precision
-    assert bytes_of[Precision.NF4_DQ] < bytes_of[Precision.NF4]
+    matrices, rows, blocks = 14, 2 * (4 * 128 + 2 * 256 + 128), LINEAR // 64
+    code = 16 * 4  # the 16 values that four bits stand for, in FP32, once a matrix
+    assert bytes_of[Precision.NF4] - rest == LINEAR // 2 + 4 * blocks + matrices * code
+    assert bytes_of[Precision.INT8] - rest == LINEAR + 4 * rows
+    assert bytes_of[Precision.INT8_WO] - rest == LINEAR + 4 * rows
+    nested = bytes_of[Precision.NF4_DQ] - rest - LINEAR // 2 - matrices * code
+    assert blocks < nested < 4 * blocks
 
 
 def test_pr_dtype_every_floating_parameter_has_the_precisions_dtype(
@@ -175,6 +177,7 @@ def test_a_checkpoint_that_is_quantized_is_taken_as_it_was_shipped_and_as_nothin
     certificate = load(tmp_path, Precision.AS_SHIPPED).certificate()
     check_certificate(Precision.AS_SHIPPED, "cpu", certificate)
     assert certificate.linear_weights == {"NF4": LINEAR}
+    assert certificate.kernels.startswith("bitsandbytes ")
     for other in (Precision.FP16, Precision.NF4):
         with pytest.raises(ArmFailed, match="bitsandbytes") as refused:
             load(tmp_path, other)
@@ -191,4 +194,34 @@ def test_every_precision_has_a_row_and_can_be_asked_for_in_small_letters() -> No
     assert set(RECIPES) == set(Precision)
     for precision in Precision:
         assert parse_arm(f"{precision.lower()}/loop").precision is precision
-    assert json.loads(json.dumps([*Precision])) == [str(p) for p in Precision]
+
+
+def test_the_precision_that_the_page_shows_how_to_add_is_what_the_page_says(small: Path) -> None:
+    """docs/arms.md, "Adding a precision"."""
+    from transformers import BitsAndBytesConfig
+
+    config = BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="fp4", bnb_4bit_compute_dtype=torch.float16
+    )
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        small, dtype=torch.float16, quantization_config=config
+    )
+    found = certificate_of(model, Precision.NF4, Absent(reason="none"), "any", {})
+    assert found.linear_weights == {"FP4": LINEAR}
+    assert found.settings["quant_type"] == "fp4"
+    assert present(found.probe_error) and found.probe_error < 0.02
+
+
+def test_a_layer_whose_scales_only_its_library_knows_is_not_tried() -> None:
+    layer = nn.Linear(16, 8)
+    layer.weight = nn.Parameter(layer.weight.to(torch.float8_e4m3fn), requires_grad=False)
+    assert isinstance(probe_error([layer]), Absent)
+
+
+class NoMemory(nn.Linear):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_a_product_that_there_is_no_memory_for_refuses_nobody() -> None:
+    assert isinstance(probe_error([NoMemory(16, 8)]), Absent)

@@ -62,7 +62,8 @@ def test_what_cannot_be_captured_is_refused_by_name(found: dict[str, dict[str, s
     assert not found["INT8/loop"]["refused"]
 
 
-def test_every_loop_runs_or_says_why_not(found: dict[str, dict[str, str]]) -> None:
-    for precision in LIGHT:
-        row = found[f"{precision}/loop"]
-        assert bool(row["tokens_per_s"]) != bool(row["refused"]), row
+def test_what_is_refused_here_is_refused_by_name_and_never_for_a_fault_of_ours(
+    found: dict[str, dict[str, str]],
+) -> None:
+    codes = {row["refused"].split(":")[0] for row in found.values() if row["refused"]}
+    assert codes <= {"not_capturable", "precision_not_native", "library_missing"}, codes

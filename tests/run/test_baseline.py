@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,13 +14,20 @@ from ecocompute_cube.device.scripted import Behaviour
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.energy import ResultsMeasured
+from ecocompute_cube.model.plan import Precision
 from ecocompute_cube.model.report import Report
+from ecocompute_cube.report.csv import as_csv
 from ecocompute_cube.report.energy_json import energy_reports
 from ecocompute_cube.report.run import read_run
 from ecocompute_cube.report.text import as_text
 from ecocompute_cube.report.write import write_energy
 
-from .rig import IDLE_W, Scene, plan, true_mj
+from .rig import IDLE_W, FaultyBackend, Scene, plan, true_mj
+
+if TYPE_CHECKING:
+    from ecocompute_cube.backends.base import Session
+    from ecocompute_cube.model.manifest import Manifest
+    from ecocompute_cube.model.plan import Arm
 
 NO_ROOM = {"FP16": ArmFailed("out_of_memory", "Memory ran out while trying to load.", "Free it.")}
 ARMS = ["FP16", "NF4", "INT8"]
@@ -70,6 +79,36 @@ def test_no_document_calls_it_a_change_against_fp16(tmp_path: Path) -> None:
         file = run / "arms" / arm.arm / "energy.json"
         found = grade(json.loads(file.read_text()), Profile.DATASET)
         assert "4.2.1" in {violation.clause for violation in found.violations}
+
+
+def test_the_table_for_programs_has_no_change_against_fp16_either(tmp_path: Path) -> None:
+    rows = list(csv.DictReader(as_csv([measured(tmp_path)]).splitlines()))
+    nf4 = rows[1]
+    assert (nf4["precision"], nf4["baseline"], nf4["vs_fp16_pct"]) == ("NF4", "INT8", "")
+    assert float(nf4["vs_baseline_pct"]) < 0
+    fits = list(csv.DictReader(as_csv([measured(tmp_path / "fits", {})]).splitlines()))
+    assert fits[1]["vs_fp16_pct"] == fits[1]["vs_baseline_pct"] != ""
+
+
+class LittleRoom(FaultyBackend):
+    """FP16 has room for one row and no more."""
+
+    def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
+        if arm.precision is Precision.FP16 and arm.workload.batch > 1:
+            raise NO_ROOM["FP16"]
+        return super().load(arm, manifest, folder)
+
+
+def test_what_fits_is_compared_with_fp16_though_something_else_does_not_fit(
+    tmp_path: Path,
+) -> None:
+    workloads = [{"output_tokens": 16, "batch": batch} for batch in (1, 8)]
+    asked = plan(arms=ARMS, workloads=workloads, protocol={"mode": "precise", "blocks": 2})
+    report = write_energy(Scene(tmp_path, backend=LittleRoom).measure(asked))
+    against, standing = report.answer.split(" FP16 does not fit this board; against INT8: ")
+    assert against.startswith("Against FP16: NF4 eager, b1-p10-o16")
+    assert "INT8 eager, b1-p10-o16 costs energy" in against
+    assert "b8" in standing and "b1" not in standing
 
 
 def test_a_plan_may_name_what_stands_in(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ecocompute_cube.device.scripted import Behaviour
-from ecocompute_cube.errors import BoardLost
+from ecocompute_cube.errors import ArmFailed, BoardLost
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.journal import BlockClosed, RunClosed, WindowMeasured
 from ecocompute_cube.report.run import read_run
@@ -70,3 +70,14 @@ def test_a_board_that_is_gone_ends_the_run_and_the_same_command_goes_on(tmp_path
     report = write_energy(run)
     assert [arm.blocks for arm in report.arms] == [3, 3]
     assert all(present(arm.energy) for arm in report.arms)
+
+
+def test_an_arm_that_fails_by_itself_after_a_glitch_costs_only_itself(tmp_path: Path) -> None:
+    at_s = moment_of(Scene(tmp_path / "calm"), 0)
+    failures = {"NF4": ArmFailed("library_missing", "It is missing (/home/me/lib.so).", "Get it.")}
+    behaviour = Behaviour(idle_w=IDLE_W, silent_s=(at_s, at_s + 2))
+    run = Scene(tmp_path, behaviour, failures=failures).measure(ASKED)
+    report = write_energy(run)
+    assert [arm.blocks for arm in report.arms] == [3, 0]
+    assert "library_missing" in {finding.code for finding in report.findings}
+    assert b"/home/me" not in (run / "journal.jsonl").read_bytes()

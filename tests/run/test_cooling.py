@@ -68,7 +68,7 @@ def test_a_ceiling_ends_the_pause_and_is_told(tmp_path: Path) -> None:
 
 def test_going_on_later_cools_to_the_temperature_of_the_sessions_beginning(tmp_path: Path) -> None:
     scene = warming(tmp_path)
-    begun = scene.measure(asked(within_c=5.0), max_minutes=0.95)
+    begun = scene.measure(asked(within_c=5.0), max_minutes=1.3)
     assert 0 < len(pauses(begun)) < 4
     scene.board.work(60.0, 200.0)
     assert scene.measure(asked(within_c=5.0)) == begun

@@ -89,10 +89,12 @@ def test_net_energy_within_the_drift_of_idle_is_no_figure(tmp_path: Path) -> Non
 
 
 def test_idle_that_drifts_takes_the_net_figure_away(tmp_path: Path) -> None:
-    restless = scene(tmp_path, idle_swing=0.5, idle_swing_s=97.0)
+    restless = scene(tmp_path, idle_w=150.0, idle_swing=0.3, idle_swing_s=37.0)
     _, document = measured(restless)
     found = results(document)
-    assert present(found.idle_power) and found.idle_power.drift_w > 2
+    assert present(found.idle_power) and found.idle_power.drift_w > 20
+    net = found.net_energy_per_token_mj
+    assert isinstance(net, Absent) and net.reason.startswith("below_idle_noise: ")
     steady = results(measured(scene(tmp_path / "steady"))[1])
     assert present(steady.idle_power)
     assert found.idle_power.drift_w > 2 * steady.idle_power.drift_w
@@ -154,3 +156,21 @@ def test_a_plan_may_do_without(tmp_path: Path) -> None:
 def test_a_plan_that_says_nothing_of_it_keeps_the_hash_it_had(tmp_path: Path) -> None:
     assert "idle_s" not in ASKED.model_dump_json()
     assert ASKED.protocol.idle_s == 1.0
+
+
+def test_a_rest_that_is_too_short_for_the_drivers_utilization_is_not_judged_by_it(
+    tmp_path: Path,
+) -> None:
+    protocol = ASKED.protocol.model_copy(update={"idle_s": 0.3})
+    there = scene(tmp_path, busy_pct=40.0)
+    report = write_energy(there.measure(ASKED.model_copy(update={"protocol": protocol})))
+    assert "busy_at_rest" not in codes(report)
+
+
+@pytest.mark.parametrize("watts", [0.0, -5.0])
+def test_a_sensor_that_reads_nothing_at_rest_has_no_idle_power_and_spoils_nothing(
+    tmp_path: Path, watts: float
+) -> None:
+    report, document = measured(scene(tmp_path, counter=False, idle_w=watts))
+    assert present(report.arms[0].energy)
+    assert not present(results(document).idle_power)
