@@ -205,6 +205,8 @@ class Steps:
         self._ids = torch.zeros((batch, room), dtype=torch.long, device=prompt.device)
         self._token = torch.zeros((batch, 1), dtype=torch.long, device=prompt.device)
         self._place = torch.zeros(1, dtype=torch.long, device=prompt.device)  # of ``_token``
+        if self._captured:
+            _check_capturable(self._model, self._cache, room)
         if self._compiled:
             self._advance = torch.compile(self._step, dynamic=False, options=COMPILE_OPTIONS)
         if self._captured:
@@ -284,6 +286,27 @@ class Steps:
         with torch.cuda.graph(graph):
             self._advance()
         return graph.replay
+
+
+def _check_capturable(model: PreTrainedModel, cache: StaticCache, room: int) -> None:
+    """Refuse a step that does not do the same every time. Raises ArmFailed: not_capturable."""
+    for layer in cache.layers:
+        if layer.is_sliding and layer.max_cache_len < room:
+            raise ArmFailed(
+                "not_capturable",
+                f"The model's attention slides over {layer.max_cache_len} tokens; what its cache "
+                f"does changes when they are full, within these {room}.",
+                "Take fewer tokens than the window holds, or the runtime loop.",
+            )
+    for module in model.modules():
+        threshold = getattr(getattr(module, "state", None), "threshold", 0.0)
+        if isinstance(threshold, float) and threshold > 0:
+            raise ArmFailed(
+                "not_capturable",
+                f"The checkpoint's INT8 layers look for outliers (threshold {threshold:g}) on the "
+                "host in every product.",
+                "Take the runtime loop.",
+            )
 
 
 def _likeliest(logits: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:

@@ -283,6 +283,8 @@ class Plan(Record):
         _refuse_repeats("model", [model_slug(public_reference(model)) for model in self.models])
         self._check_arms()
         _refuse_repeats("workload", [workload.slug for workload in self.workloads])
+        if self.baseline is not None and self.baseline not in {c.precision for c in self.choices}:
+            raise ValueError(f"the baseline {self.baseline} is not among the arms")
         if self.protocol.mode is Mode.PROTOCOL:
             self._check_protocol_mode()
         return self

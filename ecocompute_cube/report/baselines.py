@@ -31,8 +31,10 @@ def baseline_of(run: RunEvidence, arm: Arm) -> Arm:
 
 
 def _lacks_room(run: RunEvidence, arm: Arm) -> bool:
+    """Whether a plan's arm was refused for want of memory, and never measured."""
     refusals = run.known.refused.get(arm.id, ())
-    return not run.counted(arm.id) and any(each.reason == _NO_ROOM for each in refusals)
+    wanted = any(each.reason == _NO_ROOM for each in refusals)
+    return wanted and not run.counted(arm.id)
 
 
 def _measured(run: RunEvidence) -> list[Arm]:

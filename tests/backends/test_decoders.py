@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, MistralConfig
 
-from ecocompute_cube.backends.decoders import check_runtime
+from ecocompute_cube.backends.decoders import Steps, check_runtime
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.plan import Arm, Phase, Precision, Runtime, Workload
 
@@ -128,3 +130,42 @@ def test_without_a_gpu_there_are_no_graphs_and_none_is_pretended(
         load(tiny, runtime=runtime)
     assert refused.value.reason == "not_capturable"
     assert "FP16/loop" in refused.value.fix
+
+
+class Sliding(Steps):
+    """As if captured, on a CPU: what may not be is refused before anything is."""
+
+    def _capture(self, prompt: torch.Tensor) -> Callable[[], object]:
+        return self._step
+
+
+@pytest.mark.parametrize(("room", "refused"), [(16, False), (17, True)])
+def test_attention_that_slides_within_a_generation_is_not_captured(
+    room: int, refused: bool
+) -> None:
+    config = MistralConfig(
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        vocab_size=50,
+        sliding_window=16,
+    )
+    steps = Sliding(AutoModelForCausalLM.from_config(config).eval(), (), captured=True)
+    prompt = torch.tensor([[1, 2, 3, 4]])
+    if not refused:
+        steps.prepare(prompt, room - 5)
+        assert steps.generate(prompt, room - 5).shape == (1, room - 1)
+        return
+    with pytest.raises(ArmFailed, match="slides over 16 tokens"):
+        steps.prepare(prompt, room - 5)
+
+
+def test_outliers_in_a_checkpoint_as_it_was_shipped_are_found_in_the_loaded_layers(
+    tiny: Path, load: Load
+) -> None:
+    model = load(tiny, Precision.INT8)._model
+    with pytest.raises(ArmFailed, match="threshold 6") as caught:
+        Sliding(model, (), captured=True).prepare(torch.tensor([[1, 2]]), 4)
+    assert caught.value.reason == "not_capturable"

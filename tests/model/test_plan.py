@@ -15,6 +15,7 @@ from ecocompute_cube.errors import PlanError
 from ecocompute_cube.model.plan import (
     Contrast,
     Plan,
+    Precision,
     against_itself,
     parse_arm,
     public_reference,
@@ -295,3 +296,9 @@ def test_an_arm_is_a_precision_and_a_runtime(text: str, reads: str) -> None:
 def test_an_unknown_architecture_is_refused_with_the_known_ones() -> None:
     with pytest.raises(PlanError, match="qwen2-7b"):
         public_reference("random:gpt")
+
+
+def test_what_stands_in_for_fp16_must_be_an_arm() -> None:
+    assert Plan(name="a", arms=("FP16", "NF4"), baseline=Precision.NF4).baseline is Precision.NF4
+    with pytest.raises(ValidationError, match="INT8 is not among the arms"):
+        Plan(name="a", arms=("FP16", "NF4"), baseline=Precision.INT8)

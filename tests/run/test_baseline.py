@@ -22,7 +22,7 @@ from ecocompute_cube.report.run import read_run
 from ecocompute_cube.report.text import as_text
 from ecocompute_cube.report.write import write_energy
 
-from .rig import IDLE_W, FaultyBackend, Scene, plan, true_mj
+from .rig import COSTS, IDLE_W, FaultyBackend, Scene, plan, true_mj
 
 if TYPE_CHECKING:
     from ecocompute_cube.backends.base import Session
@@ -134,3 +134,16 @@ def test_the_adaptive_rule_waits_for_the_interval_of_what_stands_in(tmp_path: Pa
     report = write_energy(scene.measure(plan(arms=ARMS, protocol=protocol)))
     (stopping,) = report.stopping
     assert stopping.ended and stopping.reason.startswith("narrow enough")
+
+
+@pytest.mark.parametrize(
+    "arms", [["NF4"], ["FP16", "NF4/loop"], ["NF4", "INT8", "NF4/loop"], ["AS-SHIPPED"]]
+)
+def test_a_plan_without_fp16_of_a_runtime_has_its_report(tmp_path: Path, arms: list[str]) -> None:
+    asked = plan(arms=arms, protocol={"mode": "precise", "blocks": 2})
+    costs = {**COSTS, "AS-SHIPPED": COSTS["NF4"]}
+    run = Scene(tmp_path, costs=costs).measure(asked)
+    report = write_energy(run)
+    assert all(present(arm.energy) for arm in report.arms)
+    assert as_text(report) and as_csv([report])
+    assert len([*run.rglob("energy.json")]) == len(arms)
