@@ -322,6 +322,12 @@ def quality_text(plan: Plan) -> Path:
     if plan.quality.text == "builtin":
         return builtin_text()
     path = Path(plan.quality.text)
+    if path.exists() and not path.is_file():
+        raise PlanError(
+            f"The quality text '{path.name}' is no regular file.", "Save the text to a file first."
+        )
+    if path.name == "builtin":
+        raise PlanError("A quality text called 'builtin' would be taken for ours.", "Rename it.")
     try:
         if not path.read_text(encoding="utf-8").strip():
             raise PlanError(f"The quality text '{path.name}' is empty.", "Give a text with words.")

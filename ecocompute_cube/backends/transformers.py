@@ -94,6 +94,12 @@ def _check_shipped(precision: Precision, folder: Path) -> None:
     """A checkpoint is quantized once. Raises ArmFailed."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     shipped = config.get("quantization_config")
+    if shipped is not None and not isinstance(shipped, dict):
+        raise ArmFailed(
+            "config_not_understood",
+            f"quantization_config in the checkpoint is {shipped!r}, and no JSON object.",
+            "Take the checkpoint again from where it came from.",
+        )
     if shipped and precision is not Precision.AS_SHIPPED:
         raise ArmFailed(
             "already_quantized",

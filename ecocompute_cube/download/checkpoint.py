@@ -31,6 +31,9 @@ _LFS: Final = b"version https://git-lfs"  # what a pointer file of Git LFS begin
 _NOT_PARAMETERS: Final = re.compile(
     r"(^|\.)((attn|attention)\.(masked_)?bias|rotary_emb\.inv_freq)$"
 )
+#: Names of what a quantized checkpoint holds besides scales, zero points and orders; ``qweight`` is
+#: GPTQ's and AWQ's, packed into 32 bits.
+_HELD: Final = (".weight", ".bias", ".qweight")
 _OUTPUT_HEADS: Final = ("lm_head.weight", "embed_out.weight")  # transformers' names for them
 #: Names of the same fact in transformers' configuration classes (GPT-2 has its own).
 _LAYERS: Final = ("num_hidden_layers", "n_layer")
@@ -159,6 +162,8 @@ def _require_shard(folder: Path, shard: str) -> None:
 def count_parameters(folder: Path, config: Mapping[str, object]) -> int:
     """Number of parameters by the headers' shapes; an output head tied to the embedding once.
 
+    Of a quantized checkpoint the elements that are packed, without scales.
+
     Raises ModelError for a file that is no whole safetensors file, and where there are none.
     """
     tied = config.get("tie_word_embeddings") is True
@@ -167,13 +172,28 @@ def count_parameters(folder: Path, config: Mapping[str, object]) -> int:
         if name != INDEX:
             tensors.update(read_header(folder / name))
     count = sum(
-        math.prod(tensor.shape)
+        math.prod(tensor.shape) * _packed(name, tensor, config)
         for name, tensor in tensors.items()
         if not (tied and name in _OUTPUT_HEADS) and not _NOT_PARAMETERS.search(name)
     )
     if count < 1:
         raise ModelError(f"'{folder.name}' holds no parameters.", _TAKE_AGAIN)
     return count
+
+
+def _packed(name: str, tensor: Tensor, config: Mapping[str, object]) -> int:
+    """How many elements one stored number stands for; none where it is a scale of others."""
+    shipped = config.get("quantization_config")
+    if not isinstance(shipped, dict):
+        return 1
+    if not name.endswith(_HELD):
+        return 0
+    if tensor.dtype == "U8" and shipped.get("load_in_4bit") is True:
+        return 2  # bitsandbytes: two to a byte
+    if tensor.dtype == "I32":
+        bits = shipped.get("bits", 4)
+        return 32 // bits if isinstance(bits, int) and bits > 0 else 1
+    return 1
 
 
 def read_header(path: Path) -> dict[str, Tensor]:

@@ -55,13 +55,7 @@ def licenses(names: Iterable[str]) -> list[str]:
 
 
 def refuse_config(model: str, config: Mapping[str, object]) -> None:
-    """Refuse what is quantized already, or generates no text. Raises ModelError."""
-    if "quantization_config" in config:
-        raise ModelError(
-            f"'{model}' is already quantized (quantization_config in {CONFIG}), "
-            "so it cannot be the FP16 that others are compared with.",
-            "Give the checkpoint that it was made from.",
-        )
+    """Refuse what generates no text. Raises ModelError."""
     classes = config.get("architectures")
     if isinstance(classes, list) and not _any_decoder(classes):
         raise ModelError(

@@ -252,7 +252,7 @@ def against_itself(arm: str, against: str) -> bool:
     return arm.startswith(f"{against}{_REPLICA}")
 
 
-ArmText = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+(/[a-z]+)?(#[2-9])?$")]
+ArmText = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+(/[A-Za-z]+)?(#[2-9])?$")]
 Reference = Annotated[str, Field(max_length=1024)]  #: shorter than any system's longest path
 
 

@@ -89,8 +89,8 @@ def _resolve(plan: Plan, folder: Path) -> Plan:
 
 
 def scored_on(plan: Plan, text: Path) -> Plan:
-    """The plan, its perplexity scored on another text; a path as the caller's shell means it."""
-    quality = plan.quality.model_copy(update={"text": str(text.absolute())})
+    """The plan, its perplexity scored, on another text; a path as the caller's shell means it."""
+    quality = plan.quality.model_copy(update={"text": str(text.absolute()), "enabled": True})
     return plan.model_copy(update={"quality": quality})
 
 

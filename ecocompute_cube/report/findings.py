@@ -106,8 +106,8 @@ def _no_perplexity(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
         Finding(
             code="no_perplexity",
             subject=arm.id,
-            cause=f"The perplexity could not be scored: {skipped.reason}",
-            fix="See the arm's log in the run folder.",
+            cause=f"The perplexity could not be scored: {skipped.reason.rstrip('.')}.",
+            fix="Give a longer text, or see the arm's log in the run folder.",
             effect="note",
         ),
     )

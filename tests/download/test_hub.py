@@ -262,7 +262,6 @@ def test_no_licence_is_said_to_be_absent(desk: Desk, checkpoint: Checkpoint) -> 
     [
         ("config.json", {"auto_map": {"AutoModel": "evil.Model"}}, "auto_map in config.json"),
         ("tokenizer_config.json", {"auto_map": {}}, "auto_map in tokenizer_config.json"),
-        ("config.json", {"quantization_config": {}}, "already quantized"),
         ("config.json", {"architectures": ["BertModel"]}, "does not generate text"),
         ("config.json", {"model_type": "llama"}, "does not say num_hidden_layers"),
         ("config.json", [], "config.json of 'tiny/llama' is no JSON object"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ecocompute_cube.download import download, model_folder, verify
+from ecocompute_cube.download.checkpoint import describe
 from ecocompute_cube.download.local import LocalFolder, check_local
 from ecocompute_cube.errors import ModelCorrupt, ModelError
 from ecocompute_cube.model.base import Absent
@@ -263,11 +264,33 @@ def test_code_that_comes_with_a_model_is_refused(
         take(folder)
 
 
-def test_an_already_quantized_checkpoint_is_refused_as_fp16(
+def test_a_quantized_checkpoint_is_taken_for_the_arm_that_measures_it_as_it_was_shipped(
     checkpoint: Checkpoint, take: Take
 ) -> None:
-    with pytest.raises(ModelError, match="already quantized"):
-        take(checkpoint(quantization_config={"quant_method": "gptq"}))
+    method = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+    assert take(checkpoint(quantization_config=method)).parameters > 0
+
+
+def test_packed_weights_count_as_the_elements_that_they_stand_for(tmp_path: Path) -> None:
+    """14 matrices of two layers; scales and codes are no parameters."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        vocab_size=100,
+    )
+    whole, packed = tmp_path / "whole", tmp_path / "packed"
+    load = transformers.AutoModelForCausalLM
+    load.from_config(config, dtype=torch.float16).save_pretrained(whole)
+    four = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")
+    load.from_pretrained(whole, dtype=torch.float16, quantization_config=four).save_pretrained(
+        packed
+    )
+    assert describe(packed).parameters == describe(whole).parameters
 
 
 def test_a_model_that_does_not_generate_text_is_refused(checkpoint: Checkpoint, take: Take) -> None:

@@ -302,3 +302,8 @@ def test_what_stands_in_for_fp16_must_be_an_arm() -> None:
     assert Plan(name="a", arms=("FP16", "NF4"), baseline=Precision.NF4).baseline is Precision.NF4
     with pytest.raises(ValidationError, match="INT8 is not among the arms"):
         Plan(name="a", arms=("FP16", "NF4"), baseline=Precision.INT8)
+
+
+def test_capitals_do_not_matter_in_either_half_of_an_arm() -> None:
+    (arm,) = Plan(name="a", arms=("fp16/LOOP",)).expanded()
+    assert (arm.precision, arm.runtime) == ("FP16", "loop")
