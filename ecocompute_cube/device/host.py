@@ -20,6 +20,8 @@ _PACKAGES: Final = (
     "torch",
     "transformers",
     "bitsandbytes",
+    "torchao",
+    "triton",
     "accelerate",
     "safetensors",
     "tokenizers",

@@ -78,6 +78,18 @@ def bitsandbytes_missing(found: Diagnosis) -> Hindrance | None:
     )
 
 
+def torchao_missing(found: Diagnosis) -> Hindrance | None:
+    """What FP8 and the weight-only precisions are made of."""
+    if "torchao" in found.packages:
+        return None
+    return _hindrance(
+        "torchao_missing",
+        _ASIDE,
+        "torchao is not installed: arms FP8-WO, FP8-DYN, INT8-WO and INT4-WO will be refused.",
+        "Run: make setup",
+    )
+
+
 def no_energy_counter(found: Diagnosis) -> Hindrance | None:
     """A lower rung of the ladder."""
     if present(found.tick) or found.source in (PowerKind.COUNTER, PowerKind.NONE):
@@ -349,6 +361,7 @@ RULES: Final[tuple[Callable[[Diagnosis], Hindrance | None], ...]] = (
     display_server,
     slowed_down,
     bitsandbytes_missing,
+    torchao_missing,
     neighbours_unknown,
     mps_clients,
     board_unlocked,

@@ -19,7 +19,15 @@ from ..device.conftest import ONE, ROOT, Stub
 from ..device.machine import make_machine
 
 PACKAGES: Final = {
-    name: "1.0" for name in ("torch", "transformers", "accelerate", "safetensors", "bitsandbytes")
+    name: "1.0"
+    for name in (
+        "torch",
+        "transformers",
+        "accelerate",
+        "safetensors",
+        "bitsandbytes",
+        "torchao",
+    )
 }
 TWO: Final = f"{ONE},GPU-22222222-0000"
 OWN_PIDS: Final = 4026532563  #: a PID namespace that is not the host's
@@ -132,6 +140,14 @@ def test_packages_are_judged_by_what_they_say_of_themselves(
 ) -> None:
     found = look(stub, packages)
     assert code in codes(found, "stops") and not found.can_measure
+
+
+@pytest.mark.parametrize("library", ["bitsandbytes", "torchao"])
+def test_a_library_that_some_arms_need_is_missed_and_stops_nothing(
+    stub: Stub, library: str
+) -> None:
+    found = look(stub, {name: "1.0" for name in PACKAGES if name != library})
+    assert codes(found) == {f"{library}_missing"} and found.can_measure
 
 
 def test_a_cpu_build_of_torch_without_a_board_is_as_it_should_be(stub: Stub) -> None:
