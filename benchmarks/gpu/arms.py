@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ecocompute_cube.analysis.agreement import agreement
 from ecocompute_cube.backends.precision import check_certificate
 from ecocompute_cube.download.folder import model_folder, read_manifest
 from ecocompute_cube.errors import ArmFailed
@@ -59,9 +60,13 @@ class Found(NamedTuple):
         )
 
 
-def try_arm(choice: str, reference: str, models: Path, device: str, tokens: int) -> Found:
-    """Load one arm as a run would, and decode with it."""
-    _Known.ids.setdefault(reference, {})
+Loops = dict[Precision, list[int]]  #: ids of each precision's loop: what others are held to
+
+
+def try_arm(
+    choice: str, reference: str, models: Path, device: str, tokens: int, loops: Loops
+) -> Found:
+    """Load one arm as a run would, and decode with it; a loop's ids go into ``loops``."""
     parsed = parse_arm(choice)
     arm = Arm(
         model=reference,
@@ -70,7 +75,7 @@ def try_arm(choice: str, reference: str, models: Path, device: str, tokens: int)
         runtime=parsed.runtime,
     )
     try:
-        return _tried(arm, models, device)
+        return _tried(arm, models, device, loops)
     except ArmFailed as error:
         return _refused(str(parsed), f"{error.reason}: {error.cause}")
     except Exception as error:
@@ -78,17 +83,11 @@ def try_arm(choice: str, reference: str, models: Path, device: str, tokens: int)
         return _refused(str(parsed), f"{type(error).__name__}: {said[:160]}")
 
 
-class _Known:
-    """Ids of each precision's loop, by model: what the others are compared with."""
-
-    ids: Final[dict[str, dict[Precision, list[int]]]] = {}
-
-
 def _refused(arm: str, why: str) -> Found:
     return Found(arm, None, None, None, None, None, None, why)
 
 
-def _tried(arm: Arm, models: Path, device: str) -> Found:
+def _tried(arm: Arm, models: Path, device: str, loops: Loops) -> Found:
     from ecocompute_cube.backends.transformers import TransformersBackend
 
     folder = model_folder(arm.model, models)
@@ -99,20 +98,21 @@ def _tried(arm: Arm, models: Path, device: str) -> Found:
         check_certificate(arm.precision, device, certificate)
         session.prepare(builtin_text().read_text(encoding="utf-8"), 1)
         session.sync()
-        return _decoded(arm, session, certificate, time.monotonic() - start)
+        return _decoded(arm, session, certificate, time.monotonic() - start, loops)
     finally:
         session.close()
 
 
-def _decoded(arm: Arm, session: Session, certificate: Certificate, ready_s: float) -> Found:
+def _decoded(
+    arm: Arm, session: Session, certificate: Certificate, ready_s: float, loops: Loops
+) -> Found:
     tokens = arm.workload.output_tokens
     first_s, output = _timed(session, tokens)
     fastest = min(_timed(session, tokens)[0] for _ in range(_ROUNDS))
     ids: list[int] = output.tolist()[0][-tokens:]  # type: ignore[attr-defined]  # a tensor of ids
-    known = _Known.ids[arm.model]
     if arm.runtime is Runtime.LOOP:
-        known[arm.precision] = ids
-    loop = known.get(arm.precision)
+        loops[arm.precision] = ids
+    loop = loops.get(arm.precision)
     error = certificate.probe_error
     return Found(
         arm=f"{arm.precision}/{arm.runtime}",
@@ -121,7 +121,7 @@ def _decoded(arm: Arm, session: Session, certificate: Certificate, ready_s: floa
         tokens_per_s=tokens / fastest,
         weight_mib=certificate.weight_bytes / 2**20,
         probe_error=error if present(error) else None,
-        same_ids=None if loop is None else _agreeing(ids, loop),
+        same_ids=None if loop is None else agreement(ids, loop).before_first_difference,
         refused="",
     )
 
@@ -131,11 +131,6 @@ def _timed(session: Session, tokens: int) -> tuple[float, object]:
     output = session.generate(0, tokens)
     session.sync()
     return time.monotonic() - start, output
-
-
-def _agreeing(ids: Sequence[int], others: Sequence[int]) -> int:
-    pairs = enumerate(zip(ids, others, strict=True))
-    return next((at for at, (a, b) in pairs if a != b), len(ids))
 
 
 def save(found: Iterable[Found], file: Path) -> None:
@@ -159,8 +154,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
     found: list[Found] = []
+    loops: Loops = {}
     for choice in options.arms:
-        found.append(try_arm(choice, options.model, options.models, device, options.tokens))
+        found.append(try_arm(choice, options.model, options.models, device, options.tokens, loops))
         save(found, options.csv)
         sys.stdout.write(f"{found[-1].line}\n")
         sys.stdout.flush()

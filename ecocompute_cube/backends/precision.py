@@ -32,7 +32,6 @@ CERTIFICATE_CODES: Final = frozenset(
 )
 
 Library = Literal["torch", "bitsandbytes", "torchao"]
-Frozen = MappingProxyType[str, object]
 _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 
 
@@ -51,9 +50,22 @@ class Recipe(NamedTuple):
     on_cpu: bool = True  #: whether the library has it there, for rehearsals
 
 
-def _bits4(**asked: object) -> Frozen:
-    return MappingProxyType({"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", **asked})
+def _bitsandbytes(
+    held: str, bits: float, error: float, found: dict[str, str], **asked: object
+) -> Recipe:
+    recipe = Recipe("bitsandbytes", held, "float16", bits, error)
+    return recipe._replace(asked=MappingProxyType(asked), found=MappingProxyType(found))
 
+
+def _torchao(
+    held: str, bits: float, error: float, activations: str = "as they are", **asked: object
+) -> Recipe:
+    found = MappingProxyType({"activations": activations})
+    recipe = Recipe("torchao", held, "bfloat16", bits, error, found=found, capability=(8, 0))
+    return recipe._replace(asked=MappingProxyType(asked))
+
+
+_NF4: Final = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
 
 # Bits: 64-element blocks with one FP32 scale each are 4 + 32/64; with those scales in 8 bits and a
 # second scale for 256 of them, 4 + 8/64 + 32/(64·256) (bitsandbytes 0.50). Torchao keeps a scale a
@@ -65,88 +77,34 @@ RECIPES: Final[Mapping[Precision, Recipe]] = MappingProxyType(
     {
         Precision.FP16: Recipe("torch", "FP16", "float16", 16, 0.01),
         Precision.BF16: Recipe("torch", "BF16", "bfloat16", 16, 0.02, capability=(8, 0)),
-        Precision.NF4: Recipe(
-            "bitsandbytes",
-            "NF4",
-            "float16",
-            4.5,
-            0.02,
-            asked=_bits4(),
-            found=MappingProxyType({"double_quant": "false"}),
+        Precision.NF4: _bitsandbytes("NF4", 4.5, 0.02, {"double_quant": "false"}, **_NF4),
+        Precision.NF4_DQ: _bitsandbytes(
+            "NF4", 4.13, 0.02, {"double_quant": "true"}, bnb_4bit_use_double_quant=True, **_NF4
         ),
-        Precision.NF4_DQ: Recipe(
-            "bitsandbytes",
-            "NF4",
-            "float16",
-            4.13,
-            0.02,
-            asked=_bits4(bnb_4bit_use_double_quant=True),
-            found=MappingProxyType({"double_quant": "true"}),
-        ),
-        Precision.INT8: Recipe(
-            "bitsandbytes",
+        Precision.INT8: _bitsandbytes(
+            "INT8", 8, 0.04, {"outlier_threshold": "6.0"}, load_in_8bit=True
+        )._replace(capturable=False),
+        Precision.INT8_T0: _bitsandbytes(
             "INT8",
-            "float16",
             8,
             0.04,
-            asked=MappingProxyType({"load_in_8bit": True}),
-            found=MappingProxyType({"outlier_threshold": "6.0"}),
-            capturable=False,
+            {"outlier_threshold": "0.0"},
+            load_in_8bit=True,
+            llm_int8_threshold=0.0,
         ),
-        Precision.INT8_T0: Recipe(
-            "bitsandbytes",
-            "INT8",
-            "float16",
-            8,
-            0.04,
-            asked=MappingProxyType({"load_in_8bit": True, "llm_int8_threshold": 0.0}),
-            found=MappingProxyType({"outlier_threshold": "0.0"}),
-        ),
-        Precision.FP8_WO: Recipe(
-            "torchao",
-            "FP8",
-            "bfloat16",
-            8,
-            0.02,
-            asked=MappingProxyType({"config": "Float8WeightOnlyConfig"}),
-            found=MappingProxyType({"activations": "as they are"}),
-            capability=(8, 0),
-        ),
-        Precision.FP8_DYN: Recipe(
-            "torchao",
-            "FP8",
-            "bfloat16",
-            8,
-            0.08,
-            asked=MappingProxyType({"config": "Float8DynamicActivationFloat8WeightConfig"}),
-            found=MappingProxyType({"activations": "quantized"}),
-            capability=(8, 9),
-            on_cpu=False,
-        ),
-        Precision.INT8_WO: Recipe(
-            "torchao",
-            "INT8",
-            "bfloat16",
-            8,
-            0.02,
-            asked=MappingProxyType({"config": "Int8WeightOnlyConfig"}),
-            found=MappingProxyType({"activations": "as they are"}),
-            capability=(8, 0),
-        ),
-        Precision.INT4_WO: Recipe(
-            "torchao",
+        Precision.FP8_WO: _torchao("FP8", 8, 0.02, config="Float8WeightOnlyConfig"),
+        Precision.FP8_DYN: _torchao(
+            "FP8", 8, 0.08, "quantized", config="Float8DynamicActivationFloat8WeightConfig"
+        )._replace(capability=(8, 9), on_cpu=False),
+        Precision.INT8_WO: _torchao("INT8", 8, 0.02, config="Int8WeightOnlyConfig"),
+        Precision.INT4_WO: _torchao(
             "INT4",
-            "bfloat16",
             4.25,
             0.02,
-            asked=MappingProxyType(
-                # the packing whose kernel is in torch itself; the default one needs another library
-                {"config": "Int4WeightOnlyConfig", "int4_packing_format": "tile_packed_to_4d"}
-            ),
-            found=MappingProxyType({"activations": "as they are"}),
-            capability=(8, 0),
-            on_cpu=False,
-        ),
+            config="Int4WeightOnlyConfig",
+            # the packing whose kernel is in torch itself; the default one needs another library
+            int4_packing_format="tile_packed_to_4d",
+        )._replace(on_cpu=False),
         Precision.AS_SHIPPED: Recipe("torch", None, None, 8, 0.08),
     }
 )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from ecocompute_cube.model.base import Absent, Count, MaybeFloat, MaybeInt, MaybeStr, Record
-from ecocompute_cube.model.readings import EARLY
+from ecocompute_cube.model.readings import EARLY_FIELD
 
 
 class SampleBuffer(Record):
@@ -45,7 +43,7 @@ class Capabilities(Record):
     graphics_processes: MaybeInt  #: processes that draw on the board: a display server
     mps_processes: MaybeInt  #: clients of NVIDIA's multi-process service
     #: that processes hold, seen or not; left out by early versions
-    memory_used_mib: MaybeInt = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
+    memory_used_mib: MaybeInt = EARLY_FIELD
 
     @property
     def module_only(self) -> bool:

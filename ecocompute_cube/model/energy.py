@@ -31,7 +31,7 @@ from ecocompute_cube.model.claims import Comparison, Finding, Idle, Interval
 from ecocompute_cube.model.journal import Certificate, Isolation
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Mode, Phase, Precision, Runtime
-from ecocompute_cube.model.readings import EARLY, PowerKind
+from ecocompute_cube.model.readings import EARLY, EARLY_FIELD, PowerKind
 from ecocompute_cube.model.stop import Stopping
 
 Positive = Annotated[float, Field(gt=0)]
@@ -269,9 +269,9 @@ class Environment(Record):
     event_reasons: tuple[str, ...] | Absent
     foreign_processes: MaybeInt
     #: containers and namespaces around the first session; left out where the journal is older
-    isolation: Isolation | Absent = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
+    isolation: Isolation | Absent = EARLY_FIELD
     #: a Linux under Windows, where NVML offers less; left out where the journal is older
-    wsl2: bool | Absent = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
+    wsl2: bool | Absent = EARLY_FIELD
     reasons: dict[str, str]
 
 

@@ -36,6 +36,7 @@ from ecocompute_cube.model.manifest import Manifest
 from ecocompute_cube.model.plan import Plan
 from ecocompute_cube.model.readings import (
     EARLY,
+    EARLY_FIELD,
     Board,
     CounterBracket,
     IdleReading,
@@ -74,7 +75,7 @@ class Host(Record):
     boot_sha256: Sha256 | Absent
     container: MaybeStr
     #: a Linux under Windows, where NVML offers less; left out by early versions
-    wsl2: bool | Absent = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
+    wsl2: bool | Absent = EARLY_FIELD
 
 
 class Isolation(Record):
@@ -115,9 +116,9 @@ class Certificate(Record):
     torch_cuda: MaybeStr
     kernels: str  #: the library doing the quantized products
     #: how far a product by one loaded layer is off the product by its own weights, relative
-    probe_error: MaybeFloat = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
+    probe_error: MaybeFloat = EARLY_FIELD
     #: how ids are decoded: by whom, over which cache, compiled and captured how
-    decoder: dict[str, str] | Absent = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
+    decoder: dict[str, str] | Absent = EARLY_FIELD
 
 
 class RunOpened(Record):
@@ -152,9 +153,7 @@ class SessionOpened(Record):
     host: Host
     isolation: Isolation | Absent = EARLY
     #: what the board offers, asked when the session opened; left out by early versions
-    capabilities: Capabilities | Absent = Field(
-        default=EARLY, exclude_if=lambda value: value == EARLY
-    )
+    capabilities: Capabilities | Absent = EARLY_FIELD
     python: str
     packages: dict[str, str]
     resident: bool  #: arms stay loaded between visits
@@ -196,7 +195,7 @@ class Warmed(Record):
     temperatures_c: tuple[MaybeFloat, ...]
     settled: bool
     #: before the first pass; left out by early versions
-    idle: IdleReading | Absent = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
+    idle: IdleReading | Absent = EARLY_FIELD
 
 
 class WindowMeasured(Record):
@@ -229,7 +228,7 @@ class WindowMeasured(Record):
     before: Telemetry | Absent
     after: Telemetry | Absent
     #: when the board had come to rest again; left out by early versions
-    idle: IdleReading | Absent = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
+    idle: IdleReading | Absent = EARLY_FIELD
 
 
 class QualityScored(Record):

@@ -27,7 +27,8 @@ COUNTER_STUCK: Final = "the energy counter did not move"
 #: Of a field that a journal had not yet when it was written.
 EARLY: Final = Absent(reason="not recorded by early versions")
 
-_EARLY_FIELD: Final[Any] = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
+#: The same, and left out when written, so that early documents keep their bytes.
+EARLY_FIELD: Final[Any] = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
 
 Ns = Annotated[int, Field(ge=0)]
 
@@ -84,8 +85,8 @@ class Telemetry(Record):
     memory_clock_mhz: MaybeFloat
     event_reasons: tuple[str, ...] | Absent
     foreign_processes: MaybeInt  #: compute processes that are not of this run
-    graphics_processes: MaybeInt = _EARLY_FIELD  #: processes that draw on the board
-    utilization_pct: MaybeFloat = _EARLY_FIELD  #: of the last second or less, by the driver
+    graphics_processes: MaybeInt = EARLY_FIELD  #: processes that draw on the board
+    utilization_pct: MaybeFloat = EARLY_FIELD  #: of the last second or less, by the driver
 
 
 class CounterReading(Record):

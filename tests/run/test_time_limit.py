@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 LOAD_S: Final = 300.0
 
 
+def ending(scene: Scene) -> str:
+    """How a visit ends that has time to load both arms once, and four minutes besides."""
+    asked = plan(
+        arms=["FP16", "NF4"],
+        workloads=[{"output_tokens": 16}],
+        protocol={"mode": "precise", "iterations": 1, "blocks": 4},
+    )
+    run = scene.measure(asked, max_minutes=(2 * LOAD_S + 240) / 60)
+    closed = read_run(run).journal.records[-1]
+    assert isinstance(closed, RunClosed)
+    return closed.reason
+
+
 class SlowToLoad(FaultyBackend):
     """Minutes to load an arm, which then stays."""
 
@@ -31,15 +44,7 @@ class SlowToLoad(FaultyBackend):
 def test_blocks_that_load_nothing_are_not_expected_to_last_as_long_as_the_first(
     tmp_path: Path,
 ) -> None:
-    asked = plan(
-        arms=["FP16", "NF4"],
-        workloads=[{"output_tokens": 16}],
-        protocol={"mode": "precise", "iterations": 1, "blocks": 4},
-    )
-    run = Scene(tmp_path, backend=SlowToLoad).measure(asked, max_minutes=(2 * LOAD_S + 240) / 60)
-    closed = read_run(run).journal.records[-1]
-    assert isinstance(closed, RunClosed)
-    assert closed.reason == "finished"
+    assert ending(Scene(tmp_path, backend=SlowToLoad)) == "finished"
 
 
 class SlowToFail(SlowToLoad):
@@ -53,12 +58,4 @@ class SlowToFail(SlowToLoad):
 
 
 def test_an_arm_that_was_refused_is_not_expected_to_load_again(tmp_path: Path) -> None:
-    asked = plan(
-        arms=["FP16", "NF4"],
-        workloads=[{"output_tokens": 16}],
-        protocol={"mode": "precise", "iterations": 1, "blocks": 4},
-    )
-    run = Scene(tmp_path, backend=SlowToFail).measure(asked, max_minutes=(2 * LOAD_S + 240) / 60)
-    closed = read_run(run).journal.records[-1]
-    assert isinstance(closed, RunClosed)
-    assert closed.reason == "finished"
+    assert ending(Scene(tmp_path, backend=SlowToFail)) == "finished"
