@@ -42,7 +42,8 @@ def found(
     )
     sys.stdout.write(done.stdout)
     assert file.exists(), done.stderr
-    return {row["arm"]: row for row in csv.DictReader(file.open())}
+    with file.open(newline="") as rows:
+        return {row["arm"]: row for row in csv.DictReader(rows)}
 
 
 def test_a_replayed_graph_gives_the_ids_of_the_loop(found: dict[str, dict[str, str]]) -> None:
