@@ -17,6 +17,7 @@ from ecocompute_cube.device.faults import require_cuda
 from ecocompute_cube.device.host import host_facts, package_versions
 from ecocompute_cube.device.isolation import isolation
 from ecocompute_cube.download import model_folder, verify
+from ecocompute_cube.engine.calibration import Bench, calibration_for
 from ecocompute_cube.engine.executor import ChildProcesses, Executor
 from ecocompute_cube.engine.folders import FolderLock, new_run, prepare_output, unfinished_run
 from ecocompute_cube.engine.home import with_home
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from ecocompute_cube.device.base import Tracer
     from ecocompute_cube.device.lock import Claim
     from ecocompute_cube.model.capabilities import Capabilities
+    from ecocompute_cube.model.cost import Calibrated
     from ecocompute_cube.model.journal import Fact, Isolation
     from ecocompute_cube.model.manifest import Manifest
     from ecocompute_cube.model.plan import Plan
@@ -148,8 +150,8 @@ def _run(
     with journal:
         done = progress(facts)
         session = _joined(journal, done, here)
-        rig = _rig(request, tools, manifests, folder, text, say)
         deadline = _deadline(request.max_minutes, tools.clock)
+        rig = _rig(request, tools, manifests, folder, text, say)
         try:
             Runner(plan, rig, journal, session, done).run(expected.first_block_s, deadline)
         except (Interrupted, BoardLost):
@@ -166,8 +168,16 @@ def _rig(
     text: Path,
     say: Callable[[str], None],
 ) -> Rig:
+    executor = tools.executor(folder)
+
+    def calibrate(session: SessionOpened) -> Calibrated | None:
+        if tools.source is None or not request.plan.protocol.explain:
+            return None
+        bench = Bench(tools.source, executor, tools.clock, request.output_dir, say)
+        return calibration_for(session, bench)
+
     return Rig(
-        executor=tools.executor(folder),
+        executor=executor,
         tracer=tools.tracer,
         clock=tools.clock,
         say=say,
@@ -181,6 +191,7 @@ def _rig(
         quality_name=text.name,
         look=lambda session, group: look_at(read_run(folder), session, group),
         temperature=lambda: _temperature(tools.source),
+        calibrate=calibrate,
     )
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from ecocompute_cube.analysis.cost import BoardCost, board_cost
+from ecocompute_cube.analysis.rates import MemoryUse
 from ecocompute_cube.analysis.reading import Seen, judged
 from ecocompute_cube.errors import JournalBroken
 from ecocompute_cube.model.base import Absent, present
+from ecocompute_cube.model.cost import Calibrated, Profiled
 from ecocompute_cube.model.journal import (
     ArmReady,
     BlockClosed,
@@ -49,6 +52,9 @@ class Evidence(NamedTuple):
     quality: dict[str, QualityScored | QualitySkipped]
     refused: dict[str, tuple[Refused, ...]]
     traces: dict[Visit, TraceStored | TraceLost]
+    costs: dict[int, BoardCost | Absent]  #: of a byte and an operation, by session
+    caches: dict[int, int]  #: bytes of the board's last cache, by session
+    profiled: dict[str, Profiled]
     first_ids: dict[str, tuple[int, ...]]  #: of every arm that told, also in a block that is lost
 
     def arms(self) -> tuple[Arm, ...]:
@@ -82,6 +88,9 @@ def evidence(facts: tuple[Fact, ...]) -> Evidence:
         quality={f.arm: f for f in sorted(scored, key=_worth)},
         refused=_by_arm(_of(facts, Refused), lambda fact: fact.arm),
         traces={(f.arm, f.session, f.group, f.block): f for f in kept},
+        costs={f.session: board_cost(f) for f in _of(facts, Calibrated)},
+        caches={f.session: f.cache_bytes for f in _of(facts, Calibrated) if present(f.cache_bytes)},
+        profiled={f.arm: f for f in _of(facts, Profiled)},
         first_ids={f.arm: f.first_ids for f in _of(facts, WindowMeasured) if f.first_ids},
     )
 
@@ -148,5 +157,18 @@ def _judged(known: Evidence, arm: Arm, window: WindowMeasured, trace: Trace | Ab
         clock=stored.clock if isinstance(stored, TraceStored) else Absent(reason="no trace"),
         warmed=known.warmed.get(visit_of(window)),
         workload=arm.workload,
+        memory=_memory_use(known, arm, window.session),
     )
     return judged(window, seen)
+
+
+def _memory_use(known: Evidence, arm: Arm, session: int) -> MemoryUse | None:
+    """What each step must fetch: all weights but what a cache may hold from the step before."""
+    cost = known.costs.get(session)
+    ready = [each for each in known.ready.get(arm.id, ()) if each.session == session]
+    if cost is None or not present(cost) or not ready or not present(ready[0].step):
+        return None
+    weights = ready[0].step.weights
+    if not present(weights) or session not in known.caches:
+        return None
+    return MemoryUse(max(0, weights.bytes - known.caches[session]), cost.bytes_per_s)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ecocompute_cube.analysis.energy import WindowEnergy
     from ecocompute_cube.analysis.idle import IdlePower
+    from ecocompute_cube.analysis.rates import MemoryUse
     from ecocompute_cube.analysis.traces import Bound
     from ecocompute_cube.model.base import MaybeFloat
     from ecocompute_cube.model.journal import Warmed, WindowMeasured
@@ -44,6 +45,7 @@ class Judged(NamedTuple):
     integral_bound: Bound | None = None
     tick_s: float = 0.0  #: the longest seen; zero without a counter
     idle: IdlePower | Absent = Absent(reason="idle_not_measured")  #: with a live context
+    memory: MemoryUse | None = None  #: where the board was calibrated
 
     @property
     def work_s(self) -> float:
@@ -55,6 +57,11 @@ class Judged(NamedTuple):
         """Output tokens of all rows; of a prefill its prompt tokens."""
         counted = self.workload.counted
         return sum(row.rows * counted(row.output_tokens) for row in self.fact.ledger)
+
+    @property
+    def steps(self) -> int:
+        """Passes through the model: a prompt gives the first token, a step each of the others."""
+        return self.fact.iterations * self.workload.generated_tokens
 
     @property
     def difference_pct(self) -> float | None:
@@ -357,6 +364,22 @@ def host_unsteady(window: Judged) -> Finding | None:
     )
 
 
+def impossible_rate(window: Judged) -> Finding | None:
+    """Weights would have been read faster than this board's memory can."""
+    use = window.memory
+    if use is None or window.work_s <= 0 or not use.impossible(window.steps, window.work_s):
+        return None
+    rate = use.step_bytes * window.steps / window.work_s
+    return _finding(
+        window,
+        "impossible_rate",
+        "invalid",
+        f"The weights would have been read at {rate / 1e12:.2f} TB/s; a copy on this board reaches "
+        f"{use.copy_bytes_per_s / 1e12:.2f} TB/s.",
+        "The runtime cannot have done the work; report it with the journal.",
+    )
+
+
 def not_settled(window: Judged) -> Finding | None:
     """Warm-up reached its ceiling."""
     if window.warmed is None or window.warmed.settled:
@@ -382,6 +405,7 @@ GATES: Final[tuple[Callable[[Judged], Finding | None], ...]] = (
     drawing,
     slowed,
     unequal_tokens,
+    impossible_rate,
     host_unsteady,
     not_settled,
 )

@@ -74,6 +74,18 @@ def idle_around(
     return IdlePower(Watt(before_w), Watt(after_w), Watt(max(before_slack, after_slack)))
 
 
+def resting_power(reading: IdleReading | Absent) -> Watt | Absent:
+    """Of one rest, by the counter."""
+    if isinstance(reading, Absent):
+        return reading
+    if (shared := _shared(reading)) is not None:
+        return shared
+    found = _by_counter(reading)
+    if found is None:
+        return Absent(reason="idle_not_measured: the energy counter gave nothing")
+    return Watt(found[0])
+
+
 def busy(reading: IdleReading | Absent) -> bool:
     """Whether kernels ran on the board while this run rested.
 

@@ -13,6 +13,7 @@ from ecocompute_cube.model.readings import COUNTER_STUCK, EARLY, PowerKind
 from ecocompute_cube.units import Joule, Watt, seconds
 
 if TYPE_CHECKING:
+    from ecocompute_cube.analysis.rates import MemoryUse
     from ecocompute_cube.analysis.traces import Bound, Trace
     from ecocompute_cube.model.base import MaybeFloat
     from ecocompute_cube.model.journal import (
@@ -45,6 +46,7 @@ class Seen(NamedTuple):
     clock: ClockAlignment | Absent  #: of the trace
     warmed: Warmed | None
     workload: Workload
+    memory: MemoryUse | None = None
 
 
 class _Integral(NamedTuple):
@@ -75,6 +77,7 @@ def judged(window: WindowMeasured, seen: Seen) -> Judged:
             window.idle,
             PowerReadings(trace, EDGE_S.get(seen.source, 1.0)),
         ),
+        memory=seen.memory,
     )
 
 

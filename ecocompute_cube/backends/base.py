@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt
+    from ecocompute_cube.model.cost import StepCost
     from ecocompute_cube.model.journal import Certificate, LedgerRow
     from ecocompute_cube.model.manifest import Manifest
     from ecocompute_cube.model.plan import Arm
@@ -30,11 +33,38 @@ class Scores(NamedTuple):
     )
 
 
+class Profile(NamedTuple):
+    """What a profiler saw of one generation."""
+
+    tokens: int  #: output tokens a row
+    launches: MaybeInt  #: kernels
+    busy_s: MaybeFloat  #: time in which at least one of them ran
+
+
+class Kernel(NamedTuple):
+    """Something to launch again and again."""
+
+    amount: int  #: bytes read and written, or operations, of one launch
+    launch: Callable[[], None]  #: asynchronous
+
+
+class Kernels(NamedTuple):
+    """What a board is calibrated with."""
+
+    copy: Kernel
+    product: Kernel
+    sync: Callable[[], None]
+    cache_bytes: MaybeInt  #: of the board's last cache
+
+
 class Session(Protocol):
     """One arm, loaded and ready to work. Raises ArmFailed when the arm cannot go on."""
 
     def certificate(self) -> Certificate:
         """What is really loaded."""
+
+    def step(self) -> StepCost:
+        """What each decode step has to do."""
 
     def prepare(self, text: str, iterations: int) -> str:
         """Cut prompts for ``iterations`` generations from ``text``; their SHA-256."""
@@ -55,6 +85,9 @@ class Session(Protocol):
     def score(self, text: str, window_tokens: int, max_windows: int | None) -> Scores:
         """Perplexity scores over non-overlapping windows of ``text``, no special tokens."""
 
+    def profile(self) -> Profile:
+        """Generate once more under a profiler. Nothing may be measured in this process after."""
+
     def close(self) -> None:
         """Free the model."""
 
@@ -64,3 +97,6 @@ class InferenceBackend(Protocol):
 
     def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
         """Load the model as the arm says. Raises ArmFailed if this host cannot."""
+
+    def kernels(self) -> Kernels | Absent:
+        """What this host's board is calibrated with, or why it cannot be."""

@@ -54,7 +54,7 @@ def certificate_of(
         other_weights=dict(sorted(rest.items())),
         compute_dtype=_agreed({_compute_dtype(weight) for weight in weights}),
         settings=_settings(weights),
-        weight_bytes=sum(_bytes(t) for t in _tensors(model)),
+        weight_bytes=stored_bytes(model),
         devices=tuple(sorted({_device(tensor) for tensor in _tensors(model)})),
         allocated_bytes=allocated,
         torch_cuda=torch.version.cuda or Absent(reason="this torch is built without CUDA"),
@@ -62,6 +62,17 @@ def certificate_of(
         probe_error=probe_error([weight.holder for weight in weights if _kind(weight)]),
         decoder=decoder,
     )
+
+
+def stored_bytes(module: nn.Module) -> int:
+    """Of all parameters and buffers as they are held, each once."""
+    return sum(_bytes(tensor) for tensor in _tensors(module))
+
+
+def matrix_elements(model: nn.Module) -> int:
+    """Of everything that a token is multiplied with, the output head among it."""
+    heads = [p for head in _heads(model) for p in head.parameters() if p.ndim >= _MATRIX]
+    return sum(map(_elements, _weights(model))) + sum(p.numel() for p in heads)
 
 
 def _share(formats: Counter[str], held: str | None) -> float:

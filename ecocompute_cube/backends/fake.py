@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ecocompute_cube.backends.base import Ledger, Scores, Session
+from ecocompute_cube.backends.base import Kernel, Kernels, Ledger, Profile, Scores, Session
 from ecocompute_cube.backends.precision import RECIPES
 from ecocompute_cube.backends.prompts import byte_ids, cut_prompts, ids_sha256
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, sha256_hex
+from ecocompute_cube.model.cost import StepCost, Work
 from ecocompute_cube.model.journal import Certificate, LedgerRow
 from ecocompute_cube.model.plan import Phase, Precision
 
@@ -26,7 +27,8 @@ PREFILL_SHARE: Final = 0.1  #: of a token's time, that a token of a prompt takes
 class FakeBackend:
     """Each precision draws ``power_w`` for ``token_s`` a step; both are the known truth.
 
-    ``spread`` gives a factor on the power, anew for each visit of an arm.
+    ``spread`` gives a factor on the power, anew for each visit of an arm. ``calibration`` says of
+    ``copy`` and ``product`` what a launch amounts to, how long it takes and what it draws.
     """
 
     def __init__(
@@ -35,11 +37,13 @@ class FakeBackend:
         costs: Mapping[str, tuple[float, float]],
         failures: Mapping[str, ArmFailed] | None = None,
         spread: Callable[[], float] = lambda: 1.0,
+        calibration: Mapping[str, tuple[int, float, float]] | None = None,
     ) -> None:
         self._work = work
         self._costs = costs
         self._failures = failures or {}
         self._spread = spread
+        self._calibration = calibration
 
     def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
         """A session, or the failure scripted for this precision."""
@@ -48,6 +52,20 @@ class FakeBackend:
             raise self._failures[arm.precision]
         token_s, power_w = self._costs[arm.precision]
         return FakeSession(arm, self._work, token_s, power_w, manifest.max_context, self._spread)
+
+    def kernels(self) -> Kernels | Absent:
+        """As scripted."""
+        if self._calibration is None:
+            return Absent(reason="nothing is scripted to calibrate with")
+        return Kernels(
+            copy=self._kernel(*self._calibration["copy"]),
+            product=self._kernel(*self._calibration["product"]),
+            sync=lambda: None,
+            cache_bytes=Absent(reason="no cache"),
+        )
+
+    def _kernel(self, amount: int, took_s: float, power_w: float) -> Kernel:
+        return Kernel(amount, lambda: self._work(took_s, power_w))
 
 
 class FakeSession:
@@ -88,6 +106,13 @@ class FakeSession:
             decoder={"decoding": "scripted"},
         )
 
+    def step(self) -> StepCost:
+        """One layer that reads its weights and multiplies with each once."""
+        weights = self.certificate().weight_bytes
+        return StepCost(
+            layers=1, weights=Work(bytes=weights, flop=2_000), position=Work(bytes=0, flop=0)
+        )
+
     def prepare(self, text: str, iterations: int) -> str:
         """Cut prompts as a real session does."""
         return ids_sha256(cut_prompts(byte_ids(text), self._arm.workload, iterations))
@@ -126,6 +151,10 @@ class FakeSession:
         size = min(window_tokens, self._max_context or window_tokens)
         count = min(len(text), size * (max_windows or 1)) - 1
         return Scores((2.0 * count,), (count,), size)
+
+    def profile(self) -> Profile:
+        """A kernel a token, busy all the time."""
+        return Profile(1, 1, self._token_s)
 
     def close(self) -> None:
         """Nothing to free."""

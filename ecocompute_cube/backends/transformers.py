@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Final
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from ecocompute_cube.backends.base import Ledger, Scores, Session
+from ecocompute_cube.backends.anatomy import step_cost
+from ecocompute_cube.backends.base import Kernels, Ledger, Profile, Scores, Session
 from ecocompute_cube.backends.census import certificate_of
 from ecocompute_cube.backends.decoders import check_runtime, decoder_for
+from ecocompute_cube.backends.kernels import kernels
 from ecocompute_cube.backends.precision import RECIPES, check_board
+from ecocompute_cube.backends.profiler import profiled
 from ecocompute_cube.backends.prompts import byte_ids, cut_prompts, ids_sha256
 from ecocompute_cube.backends.quantizers import quantizer
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, MaybeInt, sha256_hex
 from ecocompute_cube.model.journal import Certificate, LedgerRow
-from ecocompute_cube.model.plan import Phase, Precision
+from ecocompute_cube.model.plan import Phase, Precision, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +34,13 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedModel
 
+    from ecocompute_cube.model.cost import StepCost
     from ecocompute_cube.model.manifest import Manifest
     from ecocompute_cube.model.plan import Arm
 
 #: How a CUDA library and torch's CPU allocator say it, both in a plain RuntimeError.
 _OUT_OF_MEMORY: Final = ("out of memory", "can't allocate memory")
+_PROFILED: Final = 32  # tokens: some ten thousand launches, which a profiler holds in memory
 _SCORE_CHUNK: Final = 256  # positions whose logits are turned to FP32 at once: bounds memory
 
 
@@ -72,6 +77,11 @@ class TransformersBackend:
             return TransformersSession(
                 model.eval(), tokenizer, arm, self._device, manifest.max_context
             )
+
+    def kernels(self) -> Kernels | Absent:
+        """A copy and a product, on a GPU."""
+        with _arm_errors("calibrate"):
+            return kernels(self._device)
 
 
 def _quantized(precision: Precision) -> dict[str, object]:
@@ -148,6 +158,10 @@ class TransformersSession:
             _library(self._arm.precision, self._model),
             self._decoder.facts(),
         )
+
+    def step(self) -> StepCost:
+        """By the shapes of what is loaded."""
+        return step_cost(self._model)
 
     def prepare(self, text: str, iterations: int) -> str:
         """Cut prompts and put them on the device, so that no window has to."""
@@ -229,6 +243,17 @@ class TransformersSession:
                 "The weights overflow in this precision; drop the quality probe or the arm.",
             )
         return total, len(targets)
+
+    def profile(self) -> Profile:
+        """A short generation; a full one where another length would be compiled anew."""
+        full = self._arm.workload.generated_tokens
+        tokens = full if self._arm.runtime is Runtime.STATIC else min(full, _PROFILED)
+
+        def work() -> None:
+            self.generate(0, tokens)
+            self.sync()
+
+        return Profile(tokens, *profiled(work, self._device))
 
     def close(self) -> None:
         """Free the model's memory."""

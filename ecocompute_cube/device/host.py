@@ -40,6 +40,7 @@ def host_facts(root: Path = Path("/"), environment: Mapping[str, str] = os.envir
         boot_sha256=_boot(root),
         container=container_kind(root, environment),
         wsl2=_wsl2(root),
+        governor=_governor(root),
     )
 
 
@@ -97,6 +98,13 @@ def _wsl2(root: Path) -> bool | Absent:
     """By the name of the kernel (…-microsoft-standard-WSL2), which a container in it shows too."""
     release = _read(root / "proc/sys/kernel/osrelease")
     return "microsoft" in release.lower() if present(release) else release
+
+
+def _governor(root: Path) -> MaybeStr:
+    text = _read(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    if isinstance(text, Absent):
+        return Absent(reason="the system names no governor of the processor's clock")
+    return text.strip() or Absent(reason="/scaling_governor is empty")
 
 
 def _boot(root: Path) -> str | Absent:

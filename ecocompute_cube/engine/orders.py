@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ecocompute_cube.model.base import Count, Record
+from ecocompute_cube.model.base import Absent, Count, Record
+from ecocompute_cube.model.cost import Calibrated, Profiled
 from ecocompute_cube.model.journal import (
     ArmReady,
     QualityScored,
@@ -16,6 +17,7 @@ from ecocompute_cube.model.journal import (
 )
 from ecocompute_cube.model.manifest import Manifest
 from ecocompute_cube.model.plan import Arm, Protocol
+from ecocompute_cube.model.readings import IdleReading, Tick
 
 
 class Place(Record):
@@ -68,8 +70,24 @@ class Score(Record):
     max_windows: int | None
 
 
-Order = Annotated[Load | Warm | Measure | Score, Field(discriminator="step")]
-Answer = ArmReady | Warmed | WindowMeasured | QualityScored | QualitySkipped
+class Profile(Record):
+    """Generate once more under a profiler. The arm measures nothing after it."""
+
+    step: Literal["profile"] = "profile"
+
+
+class Calibrate(Record):
+    """Measure what a byte and an operation cost the board. The process has no arm."""
+
+    step: Literal["calibrate"] = "calibrate"
+    session: Count
+    tick: Tick | Absent  #: of the energy counter
+    bare: IdleReading | Absent  #: read before this process was there
+    own_processes: tuple[int, ...]
+
+
+Order = Annotated[Load | Warm | Measure | Score | Profile | Calibrate, Field(discriminator="step")]
+Answer = ArmReady | Warmed | WindowMeasured | QualityScored | QualitySkipped | Profiled | Calibrated
 
 
 class OrderLine(Record):

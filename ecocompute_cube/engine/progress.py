@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ecocompute_cube.engine.schedule import Block, block_order, groups
 from ecocompute_cube.model.around import Cooled
 from ecocompute_cube.model.base import present
+from ecocompute_cube.model.cost import Calibrated, Profiled
 from ecocompute_cube.model.journal import (
     BlockClosed,
     BlockOpened,
@@ -34,6 +35,8 @@ class Progress(NamedTuple):
     stopped: frozenset[tuple[int, int]] = frozenset()  #: (session, group), by the adaptive rule
 
     first_c: tuple[tuple[int, float], ...] = ()  #: (session, its first temperature)
+    profiled: frozenset[tuple[int, str]] = frozenset()  #: (session, arm)
+    calibrated: frozenset[int] = frozenset()  #: sessions
 
     def complete_in(self, session: int, group: int) -> int:
         """Complete blocks of a session and group."""
@@ -60,6 +63,8 @@ def progress(facts: Iterable[Fact]) -> Progress:
             (f.session, f.first_c) for f in known if isinstance(f, Cooled) and present(f.first_c)
         ),
         stopped=frozenset((f.session, f.group) for f in known if isinstance(f, Stopped)),
+        profiled=frozenset((f.session, f.arm) for f in known if isinstance(f, Profiled)),
+        calibrated=frozenset(f.session for f in known if isinstance(f, Calibrated)),
     )
 
 

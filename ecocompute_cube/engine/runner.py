@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from ecocompute_cube.backends.precision import CERTIFICATE_CODES
 from ecocompute_cube.engine.cooling import cool
 from ecocompute_cube.engine.links import Links
-from ecocompute_cube.engine.orders import Load, Measure, Place, Score, Warm
+from ecocompute_cube.engine.orders import Load, Measure, Place, Profile, Score, Warm
 from ecocompute_cube.engine.progress import Progress, blocks_left, finished
 from ecocompute_cube.engine.schedule import groups, least_window_s, start_delay
 from ecocompute_cube.engine.traces import store_trace, traced
 from ecocompute_cube.errors import ArmFailed, BoardLost, Interrupted
 from ecocompute_cube.model.around import Cooled
 from ecocompute_cube.model.base import Absent, MaybeFloat, present, without_paths
+from ecocompute_cube.model.cost import Profiled
 from ecocompute_cube.model.journal import (
     ArmReady,
     BlockClosed,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ecocompute_cube.engine.executor import ArmLink, Executor
     from ecocompute_cube.engine.orders import Answer, Order
     from ecocompute_cube.engine.schedule import Block
+    from ecocompute_cube.model.cost import Calibrated
     from ecocompute_cube.model.journal import SessionOpened
     from ecocompute_cube.model.journal_file import JournalWriter
     from ecocompute_cube.model.manifest import Manifest
@@ -64,6 +66,8 @@ class Rig(NamedTuple):
     #: whether the plan's rule ends the blocks of this (session, group), from the journal so far
     look: Callable[[int, int], Stopped | None] = lambda session, group: None
     temperature: Callable[[], MaybeFloat] = lambda: Absent(reason="no board")
+    #: what a byte and an operation cost the board, for a session that has no such fact
+    calibrate: Callable[[SessionOpened], Calibrated | None] = lambda session: None
 
 
 class _NotCountedError(Exception):
@@ -96,6 +100,7 @@ class Runner:
         self._lost: set[str] = set()  # failed at their last visit after having been measured
         self._measured: set[str] = set()
         self._scored = {arm for number, arm in done.scored if number == session.session}
+        self._profiled = {arm for number, arm in done.profiled if number == session.session}
         self._phases: dict[str, int] = {}
         known = (first for number, first in done.first_c if number == session.session)
         self._first_c: MaybeFloat = next(known, Absent(reason="no temperature was read"))
@@ -109,7 +114,11 @@ class Runner:
         (what was finished is in the journal), BoardLost, DiskFull or OutputError.
         """
         try:
-            self._close(*self._blocks(block_s, deadline_ns))
+            self._calibrate()
+            ending = self._blocks(block_s, deadline_ns)
+            for arm in tuple(self._links.arms):
+                self._profile(arm)
+            self._close(*ending)
         except BoardLost as error:
             self._close("failed", error.cause)
             raise
@@ -121,6 +130,13 @@ class Runner:
             ) from None
         finally:
             self._links.end(patient=False)
+
+    def _calibrate(self) -> None:
+        if self._session.session in self._done.calibrated:
+            return
+        fact = self._rig.calibrate(self._session)
+        if fact is not None:
+            self._journal.append(fact)
 
     def _blocks(self, block_s: float, deadline_ns: int | None) -> tuple[Ending, str]:
         taken: list[tuple[float, float]] = []  # seconds of each block: loading arms, and the rest
@@ -252,6 +268,7 @@ class Runner:
             self._window(link, arm, place)
             self._quality(link, arm)
         if not self._session.resident:
+            self._profile(arm)
             self._links.drop(arm)
 
     def _cool(self, arm: str, place: Place) -> None:
@@ -390,6 +407,20 @@ class Runner:
             self._links.drop(arm)
         self._mark("quality_end", self._rig.clock.now_ns())
         self._scored.add(arm)
+
+    def _profile(self, arm: str) -> None:
+        """Once a session, and last of all: a profiler may slow its process down for good."""
+        if arm not in self._links.arms or arm not in self._measured - self._profiled:
+            return
+        self._profiled.add(arm)
+        try:
+            self._ask(self._links.opened(arm, lambda link: None), Profile())
+        except ArmFailed as error:  # costs the explanation, not the arm
+            none = Absent(reason=without_paths(error.cause))
+            session = self._session.session
+            self._journal.append(
+                Profiled(arm=arm, session=session, tokens=1, launches=none, busy_s=none)
+            )
 
     def _ask(self, link: ArmLink, order: Order) -> Answer:
         fact = link.ask(order)

@@ -6,13 +6,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.backends.precision import check_certificate
+from ecocompute_cube.engine.calibration import calibrate
 from ecocompute_cube.engine.idle import read_idle
-from ecocompute_cube.engine.orders import Answer, Load, Measure, Order, Score, Warm
+from ecocompute_cube.engine.orders import (
+    Answer,
+    Calibrate,
+    Load,
+    Measure,
+    Order,
+    Profile,
+    Score,
+    Warm,
+)
 from ecocompute_cube.engine.pace import spin
 from ecocompute_cube.engine.settling import Pass, settled, settled_by
 from ecocompute_cube.engine.window import measure
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, present, sha256_hex
+from ecocompute_cube.model.cost import Profiled
 from ecocompute_cube.model.journal import (
     ArmReady,
     QualityScored,
@@ -69,6 +80,8 @@ class ArmWorker:
         """Carry out one order. Raises ArmFailed when the arm cannot go on."""
         if isinstance(order, Load):
             return self._load(order)
+        if isinstance(order, Calibrate):
+            return calibrate(order, self._backend.kernels(), self._source, self._clock)
         if self._loaded is None:
             raise ArmFailed("not_loaded", "The arm was asked to work before it was loaded.", "")
         load, session = self._loaded
@@ -76,6 +89,9 @@ class ArmWorker:
             return self._warm(order, load, session)
         if isinstance(order, Measure):
             return self._measure(order, load, session)
+        if isinstance(order, Profile):
+            seen = session.profile()
+            return Profiled(arm=load.arm.id, session=load.session, **seen._asdict())
         return self._score(order, load, session)
 
     def close(self) -> None:
@@ -99,6 +115,7 @@ class ArmWorker:
             load=Span(start_ns=start, end_ns=self._clock.now_ns()),
             certificate=certificate,
             prompt_sha256=prompts,
+            step=session.step(),
         )
 
     def _warm(self, order: Warm, load: Load, session: Session) -> Warmed:

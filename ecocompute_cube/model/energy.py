@@ -33,6 +33,7 @@ from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Mode, Phase, Precision, Runtime
 from ecocompute_cube.model.readings import EARLY, EARLY_FIELD, PowerKind
 from ecocompute_cube.model.stop import Stopping
+from ecocompute_cube.model.why import Why
 
 Positive = Annotated[float, Field(gt=0)]
 
@@ -312,7 +313,7 @@ class EnergyReport(Record):
     environment: Environment
     certificate: Certificate | Absent
     phases: Absent  #: prefill and decode apart
-    why: Absent  #: where the energy went
+    why: Why | Absent  #: where the energy went
     findings: tuple[Finding, ...]
     provenance: Provenance
     notice: str

@@ -32,6 +32,7 @@ from ecocompute_cube.model.base import (
     UtcTime,
 )
 from ecocompute_cube.model.capabilities import Capabilities
+from ecocompute_cube.model.cost import Calibrated, Profiled, StepCost
 from ecocompute_cube.model.manifest import Manifest
 from ecocompute_cube.model.plan import Plan
 from ecocompute_cube.model.readings import (
@@ -76,6 +77,7 @@ class Host(Record):
     container: MaybeStr
     #: a Linux under Windows, where NVML offers less; left out by early versions
     wsl2: bool | Absent = EARLY_FIELD
+    governor: MaybeStr = EARLY_FIELD  #: of the first core's clock, such as `performance`
 
 
 class Isolation(Record):
@@ -178,6 +180,7 @@ class ArmReady(Record):
     load: Span
     certificate: Certificate
     prompt_sha256: Sha256  #: of all prompt ids, in order
+    step: StepCost | Absent = EARLY_FIELD  #: by the shapes of what was loaded
 
 
 class Warmed(Record):
@@ -332,6 +335,7 @@ Fact = Annotated[
     RunOpened
     | Resumed
     | SessionOpened
+    | Calibrated
     | BlockOpened
     | Cooled
     | ArmReady
@@ -339,6 +343,7 @@ Fact = Annotated[
     | WindowMeasured
     | QualityScored
     | QualitySkipped
+    | Profiled
     | TraceStored
     | TraceLost
     | Refused

@@ -143,6 +143,9 @@ class Protocol(Record):
     #: the board at rest before the warm-up and after the window, for idle power; 0: not at all;
     #: left out when written if it is 1
     idle_s: float = Field(default=IDLE_S, ge=0, le=60, exclude_if=lambda value: value == IDLE_S)
+    #: a copy and a product once a board, and a profile once an arm, for where the energy goes; left
+    #: out when written if it is so
+    explain: bool = Field(default=True, exclude_if=lambda value: value)
     threshold_pct: float = Field(default=2.0, gt=0, lt=100)  #: what counts as a difference
     confidence: float = Field(default=0.95, gt=0.5, lt=1)
     seed: int = Field(default=0, ge=0)

@@ -17,6 +17,7 @@ from ecocompute_cube.model.readings import (
     Tick,
 )
 from ecocompute_cube.model.stop import Stopping
+from ecocompute_cube.model.why import Why
 
 FORMAT: Final = "ecocompute-report/1"
 
@@ -65,6 +66,7 @@ class ArmReport(Record):
     is_baseline: bool  #: whether others are compared with this arm
     vs_baseline: Comparison | Absent
     perplexity: Perplexity | Absent
+    why: Why | Absent  #: where its energy goes
     lowered_by: tuple[str, ...]  #: codes of findings that lower the tier
 
 

@@ -34,6 +34,7 @@ from ecocompute_cube.report.findings import arm_findings, findings_of
 from ecocompute_cube.report.run import RunEvidence, by_block
 from ecocompute_cube.report.stopping import stopping_of
 from ecocompute_cube.report.trends import trends_of
+from ecocompute_cube.report.why import why_of
 from ecocompute_cube.units import Joule, mj_per_token, seconds
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...])
         is_baseline=arm == baseline_of(run, arm),
         vs_baseline=vs_baseline(run, arm, comparisons),
         perplexity=perplexity(run, arm),
+        why=why_of(run, arm),
         lowered_by=tuple(lowering),
     )
 

@@ -119,7 +119,7 @@ def _energy_report(known: ArmEvidence) -> EnergyReport:
         environment=environment(known.sessions, known.windows),
         certificate=ready[0].certificate if ready else Absent(reason="the arm never loaded"),
         phases=Absent(reason="each phase is a workload with windows and a document of its own"),
-        why=Absent(reason="energy is not attributed to causes in this version"),
+        why=known.summary.why,
         findings=_findings(known),
         provenance=Provenance(
             tool="ecocompute-cube",

@@ -10,7 +10,9 @@ from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import against_itself
 from ecocompute_cube.report.answer import describe
 from ecocompute_cube.report.labels import arm_label, label_of
+from ecocompute_cube.report.table import table
 from ecocompute_cube.report.trends import described
+from ecocompute_cube.report.why_text import why_lines
 
 if TYPE_CHECKING:
     from ecocompute_cube.model.claims import Agreement, Comparison, Effect, Finding, Interval
@@ -124,10 +126,11 @@ def _cell(text: str) -> str:
 
 def as_text(report: Report) -> str:
     """The question, the answer, the table, what else was compared, and the findings."""
-    lines = [report.question, report.answer, "", *_table([headings(report), *rows(report)])]
+    lines = [report.question, report.answer, "", *table([headings(report), *rows(report)])]
     for line in comparison_lines(report):
         lines += ["", line]
     lines += ["", *said] if (said := output_lines(report)) else []
+    lines += ["", *why] if (why := why_lines(report)) else []
     lines += ["", *how] if (how := experiment_lines(report)) else []
     lines += ["", *finding_lines(report)] if report.findings else []
     lines += ["", *_machines(report)]
@@ -193,12 +196,6 @@ def _effect(effect: Effect | Absent) -> str:
 
 def _where(each: Stopping | Trends) -> str:
     return f"session {each.session + 1}, group {each.group + 1}: "
-
-
-def _table(cells: list[Row]) -> list[str]:
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    lines = ["  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)) for row in cells]
-    return [line.rstrip() for line in (lines[0], "  ".join("-" * w for w in widths), *lines[1:])]
 
 
 def finding_lines(report: Report) -> list[str]:

@@ -1,0 +1,15 @@
+"""A table for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def table(cells: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of left-aligned columns; the first row is the head."""
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    lines = ["  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)) for row in cells]
+    return [line.rstrip() for line in (lines[0], "  ".join("-" * w for w in widths), *lines[1:])]
