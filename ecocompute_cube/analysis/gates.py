@@ -44,6 +44,7 @@ class Judged(NamedTuple):
     integral_bound: Bound | None = None
     tick_s: float = 0.0  #: the longest seen; zero without a counter
     idle: IdlePower | Absent = Absent(reason="idle_not_measured")  #: with a live context
+    parts: tuple[Judged, ...] = ()  #: each board's own, where there are several: this is their sum
 
     @property
     def work_s(self) -> float:
@@ -73,9 +74,20 @@ class Judged(NamedTuple):
 
 
 def judge(window: Judged) -> tuple[Finding, ...]:
-    """Every finding about one window."""
-    found = (gate(window) for gate in GATES)
-    return tuple(finding for finding in found if finding is not None)
+    """Every finding about one window; of several boards each is asked, and named."""
+    of_boards = [
+        _named(finding, place, window) if window.parts else finding
+        for place, board in enumerate(window.parts or (window,))
+        for gate in OF_A_BOARD
+        if (finding := gate(board)) is not None
+    ]
+    of_the_work = (gate(window) for gate in OF_THE_WORK)
+    return (*of_boards, *(finding for finding in of_the_work if finding is not None))
+
+
+def _named(finding: Finding, place: int, window: Judged) -> Finding:
+    where = f"Board {place + 1} of {len(window.parts)}: "
+    return finding.model_copy(update={"cause": where + finding.cause})
 
 
 def valid(findings: tuple[Finding, ...]) -> bool:
@@ -370,7 +382,7 @@ def not_settled(window: Judged) -> Finding | None:
     )
 
 
-GATES: Final[tuple[Callable[[Judged], Finding | None], ...]] = (
+OF_A_BOARD: Final[tuple[Callable[[Judged], Finding | None], ...]] = (
     no_energy,
     no_counter,
     implausible_power,
@@ -381,6 +393,8 @@ GATES: Final[tuple[Callable[[Judged], Finding | None], ...]] = (
     busy_at_rest,
     drawing,
     slowed,
+)
+OF_THE_WORK: Final[tuple[Callable[[Judged], Finding | None], ...]] = (
     unequal_tokens,
     host_unsteady,
     not_settled,

@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from ecocompute_cube.backends.base import Ledger, Scores, Session
 from ecocompute_cube.backends.census import certificate_of
 from ecocompute_cube.backends.decoders import check_runtime, decoder_for
-from ecocompute_cube.backends.precision import RECIPES, check_board
+from ecocompute_cube.backends.precision import RECIPES, check_board, devices_of
 from ecocompute_cube.backends.prompts import byte_ids, cut_prompts, ids_sha256
 from ecocompute_cube.backends.quantizers import quantizer
 from ecocompute_cube.errors import ArmFailed
@@ -36,14 +36,16 @@ if TYPE_CHECKING:
 
 #: How a CUDA library and torch's CPU allocator say it, both in a plain RuntimeError.
 _OUT_OF_MEMORY: Final = ("out of memory", "can't allocate memory")
+_WITHOUT_END: Final = 2**60  # bytes
 _SCORE_CHUNK: Final = 256  # positions whose logits are turned to FP32 at once: bounds memory
 
 
 class TransformersBackend:
-    """Loads a model folder with transformers onto one device."""
+    """Loads a model folder with transformers onto one device, or split over several."""
 
     def __init__(self, device: str) -> None:
         self._device = device
+        self._devices = devices_of(device)
 
     def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
         """Load ``folder`` in the arm's precision.
@@ -54,11 +56,11 @@ class TransformersBackend:
         check_runtime(arm, self._device)
         _check_shipped(arm.precision, folder)
         with _arm_errors("load"):
-            check_board(arm.precision, _capability(self._device))
+            check_board(arm.precision, _capability(self._devices[0]))
             model = AutoModelForCausalLM.from_pretrained(
                 folder,
                 dtype=_dtype(arm.precision),
-                device_map={"": self._device},
+                **_placed(self._devices),
                 local_files_only=True,
                 use_safetensors=True,
                 trust_remote_code=False,
@@ -72,6 +74,18 @@ class TransformersBackend:
             return TransformersSession(
                 model.eval(), tokenizer, arm, self._device, manifest.max_context
             )
+
+
+def _placed(devices: tuple[str, ...]) -> dict[str, object]:
+    """Where weights go. Of several boards each gets a like share of them, in whole layers.
+
+    By sizes alone, as if boards had room without end: what is free at the moment would give the
+    same arm another split at each load, and the host a part of it. A board without room says so.
+    """
+    if len(devices) == 1:
+        return {"device_map": {"": devices[0]}}
+    places = [torch.device(device).index for device in devices]
+    return {"device_map": "balanced", "max_memory": dict.fromkeys(places, _WITHOUT_END)}
 
 
 def _quantized(precision: Precision) -> dict[str, object]:
@@ -133,7 +147,8 @@ class TransformersSession:
         self._model = model
         self._tokenizer = tokenizer
         self._arm = arm
-        self._device = torch.device(device)
+        self._devices = tuple(map(torch.device, devices_of(device)))
+        self._device = self._devices[0]  # which takes the ids in, and gives the logits back
         self._prompts: tuple[torch.Tensor, ...] = ()
         self._max_context = max_context
         self._decodes = arm.workload.phase is Phase.DECODE
@@ -144,7 +159,7 @@ class TransformersSession:
         return certificate_of(
             self._model,
             self._arm.precision,
-            _allocated(self._device),
+            _allocated(self._devices),
             _library(self._arm.precision, self._model),
             self._decoder.facts(),
         )
@@ -178,9 +193,10 @@ class TransformersSession:
             return self._decoder.generate(prompt, output_tokens)
 
     def sync(self) -> None:
-        """Wait for the board."""
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
+        """Wait for the board, or for every one."""
+        for device in self._devices:
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
 
     def ledger(self, outputs: list[object]) -> Ledger:
         """Count output ids row by row; a row ends after its first end token."""
@@ -266,10 +282,10 @@ def _rows(counts: Counter[tuple[int, int, str]]) -> tuple[LedgerRow, ...]:
     )
 
 
-def _allocated(device: torch.device) -> MaybeInt:
-    if device.type != "cuda":
+def _allocated(devices: tuple[torch.device, ...]) -> MaybeInt:
+    if devices[0].type != "cuda":
         return Absent(reason="not on a board")
-    return torch.cuda.memory_allocated(device)
+    return sum(map(torch.cuda.memory_allocated, devices))
 
 
 def _library(precision: Precision, model: PreTrainedModel) -> str:

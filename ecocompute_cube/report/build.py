@@ -213,6 +213,7 @@ def _sessions(run: RunEvidence) -> tuple[SessionReport, ...]:
             session=session.session,
             opened_utc=opened[session.session],
             board=session.board,
+            others=session.others,
             tick=session.tick,
             host=session.host,
             python=session.python,
