@@ -187,7 +187,7 @@ def _check_devices(named: tuple[str, ...], found: tuple[str, ...]) -> None:
     if empty:
         raise ArmFailed(
             "board_unused",
-            f"No weights lie on {', '.join(empty)}: the model has too few layers to be split over "
+            f"No weights lie on {' and '.join(empty)}: the model is not split over all of "
             f"{len(named)} boards.",
             "Lower boards in the plan.",
         )

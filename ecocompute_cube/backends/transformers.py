@@ -20,6 +20,7 @@ from ecocompute_cube.backends.decoders import check_runtime, decoder_for
 from ecocompute_cube.backends.precision import RECIPES, check_board, devices_of
 from ecocompute_cube.backends.prompts import byte_ids, cut_prompts, ids_sha256
 from ecocompute_cube.backends.quantizers import quantizer
+from ecocompute_cube.backends.split import split_over
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, MaybeInt, sha256_hex
 from ecocompute_cube.model.journal import Certificate, LedgerRow
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 #: How a CUDA library and torch's CPU allocator say it, both in a plain RuntimeError.
 _OUT_OF_MEMORY: Final = ("out of memory", "can't allocate memory")
-_WITHOUT_END: Final = 2**60  # bytes
 _SCORE_CHUNK: Final = 256  # positions whose logits are turned to FP32 at once: bounds memory
 
 
@@ -51,7 +51,7 @@ class TransformersBackend:
         """Load ``folder`` in the arm's precision.
 
         Raises ArmFailed: ``not_capturable``, ``precision_not_native``, ``already_quantized``,
-        ``not_quantized``, ``library_missing``, ``out_of_memory``.
+        ``not_quantized``, ``library_missing``, ``out_of_memory``, ``board_unused``.
         """
         check_runtime(arm, self._device)
         _check_shipped(arm.precision, folder)
@@ -60,7 +60,7 @@ class TransformersBackend:
             model = AutoModelForCausalLM.from_pretrained(
                 folder,
                 dtype=_dtype(arm.precision),
-                **_placed(self._devices),
+                device_map=self._places(folder),
                 local_files_only=True,
                 use_safetensors=True,
                 trust_remote_code=False,
@@ -75,17 +75,10 @@ class TransformersBackend:
                 model.eval(), tokenizer, arm, self._device, manifest.max_context
             )
 
-
-def _placed(devices: tuple[str, ...]) -> dict[str, object]:
-    """Where weights go. Of several boards each gets a like share of them, in whole layers.
-
-    By sizes alone, as if boards had room without end: what is free at the moment would give the
-    same arm another split at each load, and the host a part of it. A board without room says so.
-    """
-    if len(devices) == 1:
-        return {"device_map": {"": devices[0]}}
-    places = [torch.device(device).index for device in devices]
-    return {"device_map": "balanced", "max_memory": dict.fromkeys(places, _WITHOUT_END)}
+    def _places(self, folder: Path) -> dict[str, str] | dict[str, int]:
+        if len(self._devices) == 1:
+            return {"": self._device}
+        return split_over(folder, len(self._devices))
 
 
 def _quantized(precision: Precision) -> dict[str, object]:
