@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ecocompute_cube.errors import BoardBusy, MixedBoards, NoDevice, TooFewBoards
+from ecocompute_cube.model.base import present
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ecocompute_cube.device.lock import Claim
     from ecocompute_cube.device.visible import Candidate
@@ -19,7 +20,7 @@ def take_together(
 ) -> tuple[tuple[Candidate, Claim], ...]:
     """The first so many boards that can be had, in their order, each held.
 
-    Raises TooFewBoards, and NoDevice where what is left cannot be had: nothing is held then.
+    Raises BoardBusy, or what else stands in the way of one: nothing is held then.
     """
     left, refusals = list(possible), list[NoDevice]()
     while len(left) >= count:
@@ -65,12 +66,21 @@ def check_enough(
 
 def check_alike(boards: Sequence[Board]) -> None:
     """See that a model is not split over boards of several kinds. Raises MixedBoards."""
-    kinds = {(board.name, board.memory_mib, board.power_limit_w): None for board in boards}
-    if len(kinds) <= 1:
-        return
-    told = ", ".join(f"{name} ({memory} MiB, limit {limit} W)" for name, memory, limit in kinds)
-    raise MixedBoards(
-        f"The boards of this run are not of one kind: {told}.",
+    kinds = dict.fromkeys(map(_kind, boards))
+    if len(kinds) > 1:
+        raise mixed(kinds)
+
+
+def _kind(board: Board) -> str:
+    limit = board.power_limit_w
+    told = f"limit {limit:g} W" if present(limit) else "limit unknown"
+    return f"{board.name} ({board.memory_mib} MiB, {told})"
+
+
+def mixed(kinds: Iterable[str]) -> MixedBoards:
+    """The refusal of boards of these kinds together."""
+    return MixedBoards(
+        f"The boards of this run are not of one kind: {', '.join(kinds)}.",
         "Name boards of one kind and power limit with CUDA_VISIBLE_DEVICES.",
     )
 

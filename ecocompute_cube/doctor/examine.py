@@ -24,7 +24,7 @@ from ecocompute_cube.device.nvml import (
     survey_boards,
 )
 from ecocompute_cube.device.supply import governor, supply
-from ecocompute_cube.device.together import not_enough
+from ecocompute_cube.device.together import mixed, not_enough
 from ecocompute_cube.doctor.rules import in_the_way, stop
 from ecocompute_cube.engine.window import measure_tick
 from ecocompute_cube.errors import BoardBusy, NoDevice
@@ -124,6 +124,10 @@ def _surveyed(machine: Machine, boards: int) -> tuple[tuple[Surveyed, ...], tupl
         return surveyed, (stop(none_free(refusals)),)
     if len(surveyed) - len(refusals) < boards:
         return surveyed, (stop(not_enough(len(surveyed), boards, refusals)),)
+    free = [each.board.name for each in surveyed if each.refusal is None]
+    kinds = dict.fromkeys(free[:boards])
+    if len(kinds) > 1:
+        return surveyed, (stop(mixed(kinds)),)
     return surveyed, ()
 
 
