@@ -407,7 +407,7 @@ def _board_equipment(
         clock=SystemClock(),
         memory_bytes=sum(board.board().memory_mib for board in (source, *others)) * 2**20,
         others=tuple(others),
-        remarks=tuple(each.remark for each in chosen if each.remark is not None),
+        remarks=tuple(dict.fromkeys(each.remark for each in chosen if each.remark is not None)),
         claims=tuple(each.claim for each in chosen),
     )
 

@@ -28,7 +28,7 @@ from ecocompute_cube.model.base import (
     UtcTime,
 )
 from ecocompute_cube.model.claims import Comparison, Finding, Idle, Interval
-from ecocompute_cube.model.journal import PLACE_FIELD, Certificate, Isolation
+from ecocompute_cube.model.journal import Certificate, Isolation
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Mode, Phase, Precision, Runtime
 from ecocompute_cube.model.readings import EARLY, EARLY_FIELD, PowerKind
@@ -135,7 +135,7 @@ class ResultsMeasured(Record):
     time_to_first_token_s: MaybeFloat = EARLY  #: of phase prefill: median over generations
     vs_baseline: Comparison | Absent = EARLY  #: where FP16 does not fit: against what stands in
     #: what the energy is the sum of, where a model is split over boards; left out if it is not
-    boards: tuple[BoardEnergy, ...] = Field(default=(), exclude_if=lambda value: not value)
+    boards: tuple[BoardEnergy, ...] | Absent = EARLY_FIELD
     note: str
 
 
@@ -236,7 +236,7 @@ class TraceFile(Record):
     sha256: Sha256
     achieved_rate_hz: MaybeFloat
     longest_gap_s: MaybeFloat
-    board: Count = PLACE_FIELD  #: its place in the session; left out if it is the first
+    board: MaybeInt = EARLY_FIELD  #: its place in the session; left out if there is one board
 
 
 class PowerTrace(Record):

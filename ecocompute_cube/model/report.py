@@ -12,6 +12,7 @@ from ecocompute_cube.model.journal import Host, OtherBoard
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Plan, Precision, Runtime, Workload
 from ecocompute_cube.model.readings import (
+    EARLY_FIELD,
     Board,
     PowerKind,
     Tick,
@@ -76,7 +77,7 @@ class SessionReport(Record):
     board: Board | Absent
     tick: Tick | Absent
     #: the boards after the first; left out if there are none
-    others: tuple[OtherBoard, ...] = Field(default=(), exclude_if=lambda value: not value)
+    others: tuple[OtherBoard, ...] | Absent = EARLY_FIELD
     host: Host
     python: str
     packages: dict[str, str]

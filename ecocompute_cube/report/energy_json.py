@@ -23,7 +23,7 @@ from ecocompute_cube.model.energy import (
 )
 from ecocompute_cube.model.journal import QualityScored, SessionOpened
 from ecocompute_cube.model.plan import BASELINE, Arm, Phase
-from ecocompute_cube.model.readings import PowerKind
+from ecocompute_cube.model.readings import EARLY, PowerKind
 from ecocompute_cube.report.apart import board_energies
 from ecocompute_cube.report.baselines import DOES_NOT_FIT, baseline_of
 from ecocompute_cube.report.build import perplexity, worst_source
@@ -286,7 +286,7 @@ def _results(known: ArmEvidence) -> ResultsMeasured | ResultsUnavailable:
         vs_baseline=standing,
         per="prompt token" if known.arm.workload.phase is Phase.PREFILL else "output token",
         time_to_first_token_s=known.summary.time_to_first_token_s,
-        boards=board_energies(known.run.known, known.arm, known.windows),
+        boards=board_energies(known.run.known, known.arm, known.windows) or EARLY,
         note=_results_note(known),
     )
 

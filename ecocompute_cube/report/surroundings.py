@@ -129,7 +129,7 @@ def power_trace(run: RunEvidence, arm: Arm, windows: Sequence[Judged]) -> PowerT
     """The trace files of the counted windows' visits; those that cannot be read are left out."""
     kept = [(run.known.traces[visit], trace) for visit, trace in _kept(run, windows)]
     files = tuple(
-        _trace_file(arm, stored, trace)
+        _trace_file(arm, stored, trace, run.known.run.plan.boards > 1)
         for stored, trace in kept
         if isinstance(stored, TraceStored) and present(trace) and trace.t_ns
     )
@@ -147,7 +147,7 @@ def power_trace(run: RunEvidence, arm: Arm, windows: Sequence[Judged]) -> PowerT
     )
 
 
-def _trace_file(arm: Arm, stored: TraceStored, trace: Trace) -> TraceFile:
+def _trace_file(arm: Arm, stored: TraceStored, trace: Trace, split: bool) -> TraceFile:
     start = trace.t_ns[0]
     marks = {"trace_start": start, **stored.phases}
     return TraceFile(
@@ -160,7 +160,7 @@ def _trace_file(arm: Arm, stored: TraceStored, trace: Trace) -> TraceFile:
         sha256=stored.sha256,
         achieved_rate_hz=stored.achieved_hz,
         longest_gap_s=stored.longest_gap_s,
-        board=stored.board,
+        board=stored.board if split else EARLY,
     )
 
 

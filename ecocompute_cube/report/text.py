@@ -229,7 +229,7 @@ def _sessions(report: Report) -> list[str]:
 
 
 def _count(session: SessionReport) -> str:
-    return f"{1 + len(session.others)} x " if session.others else ""
+    return f"{1 + len(session.others)} x " if present(session.others) else ""
 
 
 def _host(cpu: str | Absent) -> str:

@@ -7,18 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ecocompute_cube.backends.fake import FakeBackend
-from ecocompute_cube.device.scripted import (
-    Behaviour,
-    ScriptedBoard,
-    ScriptedTracer,
-)
-from ecocompute_cube.engine.executor import InProcess
-from ecocompute_cube.engine.worker import ArmWorker
 from ecocompute_cube.errors import BoardLost, JournalBroken, MixedBoards
-from ecocompute_cube.measure import Equipment
 from ecocompute_cube.model.base import canonical_json, present, sha256_hex
-from ecocompute_cube.model.energy import EnergyReport, ResultsMeasured
+from ecocompute_cube.model.energy import BoardEnergy, EnergyReport, ResultsMeasured
 from ecocompute_cube.model.journal import (
     GENESIS,
     BlockClosed,
@@ -35,56 +26,15 @@ from ecocompute_cube.report.energy_json import energy_reports
 from ecocompute_cube.report.recompute import recompute
 from ecocompute_cube.report.run import read_run
 from ecocompute_cube.report.text import as_text
-from ecocompute_cube.report.write import write_energy
-from ecocompute_cube.units import Second
+from ecocompute_cube.report.write import write_energy, write_report
 from ecocompute_cube.validate import validate_paths
 
-from .rig import COSTS, IDLE_W, Scene, plan
+from .rig import COSTS, IDLE_W, plan
+from .two_boards import SECOND, SHARE, TwoBoards
 
-SHARE = 0.75  # of the first board's power, that the second draws while both work
-DEVICES = ("scripted:0", "scripted:1")
 QUICK = {"min_passes": 1, "max_passes": 1, "output_tokens": 2}
 PROTOCOL = {"mode": "precise", "iterations": 2, "blocks": 2, "warmup": QUICK}
 ASKED = plan(arms=["FP16", "NF4"], workloads=[{"output_tokens": 50}], protocol=PROTOCOL, boards=2)
-SECOND = Behaviour(idle_w=IDLE_W, name="second")
-
-
-class TwoBoards(Scene):
-    """A machine with two boards, whose ticks come at different moments."""
-
-    def __init__(self, folder: Path, second: Behaviour = SECOND, **first: object) -> None:
-        behaviour = Behaviour(**{"idle_w": IDLE_W, **first})  # type: ignore[arg-type]
-        super().__init__(folder, behaviour)
-        self.clock.sleep(0.037)
-        self.second = ScriptedBoard(self.clock, second)
-
-    def _equipment(self, rehearse: bool, boards: int) -> Equipment:
-        assert boards == 2 and not rehearse
-        both = (self.board, self.second)
-        return Equipment(
-            source=self.board,
-            executor=lambda folder: InProcess(self._arm),
-            tracers=tuple(ScriptedTracer(board, self.clock) for board in both),
-            clock=self.clock,
-            memory_bytes=2**37,
-            others=(self.second,),
-        )
-
-    def _arm(self) -> ArmWorker:
-        return ArmWorker(
-            FakeBackend(self.work, COSTS, devices=DEVICES),
-            self.board,
-            self.clock,
-            ",".join(DEVICES),
-            pace=lambda _: Second(0.0),
-            others=(self.second,),
-        )
-
-    def work(self, duration_s: float, power_w: float) -> None:
-        start = self.clock.now_ns()
-        self.clock.sleep(duration_s)
-        self.board.drew(start, power_w)
-        self.second.drew(start, SHARE * power_w)
 
 
 def written(run: Path) -> tuple[Report, dict[str, EnergyReport]]:
@@ -96,6 +46,12 @@ def written(run: Path) -> tuple[Report, dict[str, EnergyReport]]:
 def results(document: EnergyReport) -> ResultsMeasured:
     assert isinstance(document.results, ResultsMeasured), document.results
     return document.results
+
+
+def parts(document: EnergyReport) -> tuple[BoardEnergy, ...]:
+    boards = results(document).boards
+    assert present(boards)
+    return boards
 
 
 def causes(report: Report, code: str) -> list[str]:
@@ -114,7 +70,7 @@ def test_energy_is_the_sum_of_the_boards_and_each_is_shown_with_its_bound(tmp_pa
         low, high = found.reading_bound_mj
         assert low <= true_mj <= high
         assert found.energy_per_token_mj == pytest.approx(true_mj, rel=0.02)
-        first, second = found.boards
+        first, second = parts(documents[precision])
         assert first.energy_joules + second.energy_joules == pytest.approx(
             found.total_energy_joules
         )
@@ -138,9 +94,11 @@ def test_every_board_is_named_in_the_session_and_the_documents(tmp_path: Path) -
     document = documents["NF4"]
     assert document.system_under_test.accelerator_count == 2
     assert document.system_under_test.boards_sha256 == tuple(sorted(hashes))
-    assert [board.board_sha256 for board in results(document).boards] == hashes
+    assert [board.board_sha256 for board in parts(document)] == hashes
     assert "2 x Scripted board" in as_text(report)
     assert "2 x Scripted board" in as_csv([report])
+    write_report(scene.output, tmp_path / "pages", scene.lines.append)
+    assert "2 x Scripted board" in (tmp_path / "pages" / "report.html").read_text()
 
 
 def test_the_share_of_the_weights_on_each_board_is_told(tmp_path: Path) -> None:
@@ -148,7 +106,7 @@ def test_the_share_of_the_weights_on_each_board_is_told(tmp_path: Path) -> None:
     certificate = documents["FP16"].certificate
     assert present(certificate)
     assert certificate.device_bytes == {"scripted:0": 1000, "scripted:1": 1000}
-    assert [board.weight_bytes for board in results(documents["FP16"]).boards] == [1000, 1000]
+    assert [board.weight_bytes for board in parts(documents["FP16"])] == [1000, 1000]
 
 
 def test_the_trace_of_each_board_is_kept_and_their_integrals_stand_beside_the_sum(
@@ -313,4 +271,4 @@ def test_another_second_board_is_another_session(tmp_path: Path) -> None:
     assert [session.session for session in sessions] == [0, 1]
     _, documents = written(run)
     assert len(documents["FP16"].system_under_test.boards_sha256) == 3
-    assert len(results(documents["FP16"]).boards) == 3
+    assert len(parts(documents["FP16"])) == 3
