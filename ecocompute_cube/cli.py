@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 def main(
     arguments: Sequence[str] | None = None,
-    equipment: Callable[[bool], Equipment] | None = None,
+    equipment: Callable[[bool, int], Equipment] | None = None,
 ) -> int:
     """Run one command; its exit status. ``equipment`` replaces this machine's own."""
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -85,7 +85,9 @@ def main(
         return _ended(arguments, equipment)
 
 
-def _ended(arguments: Sequence[str] | None, equipment: Callable[[bool], Equipment] | None) -> int:
+def _ended(
+    arguments: Sequence[str] | None, equipment: Callable[[bool, int], Equipment] | None
+) -> int:
     try:
         options = _parsed(_underscored(sys.argv[1:] if arguments is None else arguments))
         options.equipment = equipment
@@ -445,12 +447,13 @@ def _run(options: argparse.Namespace) -> int:
 
 def _require_board(plan_file: Path) -> None:
     """See that what the plan wants to measure could be. Raises PlanError (2), NoDevice (3)."""
-    from ecocompute_cube.device.nvml import require_board
+    from ecocompute_cube.device.nvml import require_boards
     from ecocompute_cube.model.plan import Mode
     from ecocompute_cube.model.plan_file import read_plan
 
-    if read_plan(plan_file).protocol.mode is not Mode.REHEARSAL:
-        require_board()
+    plan = read_plan(plan_file)
+    if plan.protocol.mode is not Mode.REHEARSAL:
+        require_boards(plan.boards)
 
 
 def _plan(options: argparse.Namespace) -> int:
@@ -487,7 +490,7 @@ def _needs(options: argparse.Namespace) -> Needs | Absent:
         return Absent(reason=error.cause)
     models = told.models_bytes if to_download(plan, options.models_dir) else 0
     largest = max(told.prediction.memory_bytes.values())
-    return Needs(plan.name, told.prediction.disk_bytes + models, largest)
+    return Needs(plan.name, told.prediction.disk_bytes + models, largest, plan.boards)
 
 
 def _validate(options: argparse.Namespace) -> int:

@@ -90,6 +90,18 @@ class NoGpu(NoDevice):
     code = "no_gpu"
 
 
+class TooFewBoards(NoDevice):
+    """The plan splits its models over more boards than this run may see."""
+
+    code = "too_few_boards"
+
+
+class MixedBoards(NoDevice):
+    """The boards that a model would be split over are not of one kind."""
+
+    code = "mixed_boards"
+
+
 class BoardBusy(NoDevice):
     """Another run measures the board, or somebody else computes on every one of them."""
 

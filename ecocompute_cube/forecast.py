@@ -71,7 +71,7 @@ class Forecast(NamedTuple):
             "from one H200 with 16 Xeon cores, and another host may take half or twice as long;",
             *_pauses(protocol),
             f"board memory {gib(guess.together_bytes):.1f} GiB with all arms loaded, "
-            f"{gib(max(guess.memory_bytes.values())):.1f} GiB one at a time;",
+            f"{gib(max(guess.memory_bytes.values())):.1f} GiB one at a time{_over(self.plan)};",
             f"disk {gib(self.models_bytes):.2f} GiB for models, "
             f"{guess.disk_bytes / 1e6:.1f} MB for results.",
         ]
@@ -96,6 +96,10 @@ def _pauses(protocol: Protocol) -> list[str]:
         return []
     most_s = protocol.cooldown.max_s
     return [f"pauses to cool down come on top, of {most_s:.0f} s a visit at most;"]
+
+
+def _over(plan: Plan) -> str:
+    return f", over {plan.boards} boards" if plan.boards > 1 else ""
 
 
 def _minutes(guess: Prediction) -> str:

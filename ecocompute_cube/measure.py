@@ -16,6 +16,7 @@ from ecocompute_cube.device.base import Clock, PowerSource, SystemClock
 from ecocompute_cube.device.faults import require_cuda
 from ecocompute_cube.device.host import host_facts, package_versions
 from ecocompute_cube.device.isolation import isolation
+from ecocompute_cube.device.together import check_alike
 from ecocompute_cube.download import model_folder, verify
 from ecocompute_cube.engine.calibration import Bench, calibration_for
 from ecocompute_cube.engine.executor import ChildProcesses, Executor
@@ -29,13 +30,14 @@ from ecocompute_cube.errors import BoardLost, Interrupted, NoDevice, NoPowerRead
 from ecocompute_cube.model.base import Absent, MaybeFloat, present, sha256_hex
 from ecocompute_cube.model.journal import (
     FORMAT,
+    OtherBoard,
     Resumed,
     RunOpened,
     SessionOpened,
 )
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, JournalWriter
 from ecocompute_cube.model.plan import Mode
-from ecocompute_cube.model.readings import PowerKind, Tick
+from ecocompute_cube.model.readings import PowerKind, Tick, hottest
 from ecocompute_cube.report.recompute import ARMS_FOLDER
 from ecocompute_cube.report.run import read_run
 from ecocompute_cube.report.stopping import look_at
@@ -60,23 +62,29 @@ _BUILTIN_TEXT: Final = "eval_text.txt"
 
 
 class Equipment(NamedTuple):
-    """What a measurement is made with: a board, where arms run, and time."""
+    """What a measurement is made with: boards, where arms run, and time."""
 
     source: PowerSource | None
     executor: Callable[[Path], Executor]  #: given the run folder
-    tracer: Tracer | None
+    tracers: tuple[Tracer, ...]  #: one a board
     clock: Clock
     memory_bytes: int  #: what arms may share
-    remark: str | None = None  #: what must be said about the choice of the board
-    claim: Claim | None = None  #: the board, held against other runs
+    others: tuple[PowerSource, ...] = ()  #: the further boards that models are split over
+    remarks: tuple[str, ...] = ()  #: what must be said about the choice of the boards
+    claims: tuple[Claim, ...] = ()  #: the boards, held against other runs
     root: Path = Path("/")  #: of the machine, for facts about it
     held: ExitStack | None = None  #: what must be let go of afterwards
 
+    @property
+    def sources(self) -> tuple[PowerSource, ...]:
+        """Every board; none in a rehearsal."""
+        return () if self.source is None else (self.source, *self.others)
+
     def close(self) -> None:
-        """Let go of the board and of what was made for the run."""
+        """Let go of the boards and of what was made for the run."""
         try:
-            if self.source is not None:
-                self.source.close()
+            for source in self.sources:
+                source.close()
         finally:
             if self.held is not None:
                 self.held.close()
@@ -93,18 +101,19 @@ class Request(NamedTuple):
 
 
 def measure(
-    request: Request, equipment: Callable[[bool], Equipment], say: Callable[[str], None]
+    request: Request, equipment: Callable[[bool, int], Equipment], say: Callable[[str], None]
 ) -> Path:
     """Measure a plan, or go on with an unfinished run of it; the run's folder.
 
-    The board is held against other runs meanwhile. Raises PlanError (2), NoDevice (3), ModelMissing
+    ``equipment`` is asked for a rehearsal or not, and for how many boards. They are held against
+    other runs meanwhile. Raises PlanError (2), NoDevice (3), ModelMissing
     or ModelCorrupt (4), OutputError (7), Interrupted (130). Arms that fail are refusals in the
     journal, not errors.
     """
     request = _settled(request)
     plan = request.plan.rehearsed() if request.rehearse else request.plan
     quality_text(plan)
-    tools = equipment(request.rehearse)
+    tools = equipment(request.rehearse, plan.boards)
     try:
         manifests = {m.reference: m for m in _models(plan, request.models_dir, say)}
         contexts = {name: manifest.max_context for name, manifest in manifests.items()}
@@ -171,14 +180,14 @@ def _rig(
     executor = tools.executor(folder)
 
     def calibrate(session: SessionOpened) -> Calibrated | None:
-        if tools.source is None or not request.plan.protocol.explain:
-            return None
-        bench = Bench(tools.source, executor, tools.clock, request.output_dir, say)
+        if len(tools.sources) != 1 or not request.plan.protocol.explain:
+            return None  # of a model that is split, nobody knows which board waits for which
+        bench = Bench(tools.sources[0], executor, tools.clock, request.output_dir, say)
         return calibration_for(session, bench)
 
     return Rig(
         executor=executor,
-        tracer=tools.tracer,
+        tracers=tools.tracers,
         clock=tools.clock,
         say=say,
         folder=folder,
@@ -190,14 +199,13 @@ def _rig(
         quality_text=text,
         quality_name=text.name,
         look=lambda session, group: look_at(read_run(folder), session, group),
-        temperature=lambda: _temperature(tools.source),
+        temperature=lambda: _temperature(tools.sources),
         calibrate=calibrate,
     )
 
 
-def _temperature(source: PowerSource | None) -> MaybeFloat:
-    seen = Absent(reason="no board") if source is None else source.telemetry(frozenset())
-    return seen.temperature_c if present(seen) else seen
+def _temperature(sources: tuple[PowerSource, ...]) -> MaybeFloat:
+    return hottest(source.telemetry(frozenset()).temperature_c for source in sources)
 
 
 def _open_journal(
@@ -260,15 +268,19 @@ def _session(tools: Equipment, expected: Prediction, say: Callable[[str], None])
     board: Board | Absent = Absent(reason="rehearsal: no board")
     offered: Capabilities | Absent = Absent(reason="rehearsal: no board")
     tick: Tick | Absent = Absent(reason="rehearsal: no board")
-    locked = tools.claim is not None and tools.claim.trouble is None
+    locked = bool(tools.claims) and all(claim.trouble is None for claim in tools.claims)
     isolated = isolation(tools.root, locked=locked)
+    others: tuple[OtherBoard, ...] = ()
     if tools.source is not None:
         board, offered = tools.source.board(), tools.source.capabilities()
+        check_alike([board, *(other.board() for other in tools.others)])
         tick = measure_tick(tools.source, tools.clock)
+        others = tuple(_other(other, tools.clock) for other in tools.others)
         _say_board(board, tick, say)
-        for remark in (tools.remark, _lock_remark(tools.claim, isolated)):
-            if remark is not None:
-                say(remark)
+        for other in others:
+            _say_board(other.board, other.tick, say)
+        for remark in (*tools.remarks, *_lock_remarks(tools.claims, isolated)):
+            say(remark)
     return SessionOpened(
         session=0,
         board=board,
@@ -276,6 +288,7 @@ def _session(tools: Equipment, expected: Prediction, say: Callable[[str], None])
         host=host_facts(tools.root),
         isolation=isolated,
         capabilities=offered,
+        others=others,
         python=platform.python_version(),
         packages=package_versions(),
         resident=expected.together_bytes <= _MEMORY_SHARE * tools.memory_bytes,
@@ -292,18 +305,26 @@ def _joined(journal: JournalWriter, done: Progress, here: SessionOpened) -> Sess
     return opened
 
 
-def _lock_remark(claim: Claim | None, isolated: Isolation) -> str | None:
-    """Whom the lock of the board does not keep off."""
-    if claim is not None and claim.trouble is not None:
-        return (
-            f"the board is not locked ({claim.trouble}): see to it that no other run measures on it"
+def _other(source: PowerSource, clock: Clock) -> OtherBoard:
+    return OtherBoard(
+        board=source.board(), tick=measure_tick(source, clock), capabilities=source.capabilities()
+    )
+
+
+def _lock_remarks(claims: tuple[Claim, ...], isolated: Isolation) -> tuple[str, ...]:
+    """Whom the locks of the boards do not keep off, each told once."""
+    troubles = dict.fromkeys(claim.trouble for claim in claims if claim.trouble is not None)
+    if troubles:
+        return tuple(
+            f"the board is not locked ({trouble}): see to it that no other run measures on it"
+            for trouble in troubles
         )
     if isolated.board_lock == "namespace":
         return (
             "the host's /dev/shm is not shared: only runs inside this container are kept off "
-            "the board (docker run --ipc=host locks it for the whole host)"
+            "the board (docker run --ipc=host locks it for the whole host)",
         )
-    return None
+    return ()
 
 
 def _say_board(board: Board, tick: Tick | Absent, say: Callable[[str], None]) -> None:
@@ -356,41 +377,49 @@ def utc_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def real_equipment(rehearse: bool, backend: str = _BACKEND, root: Path = Path("/")) -> Equipment:
-    """This machine's board, or its CPU for a rehearsal; ``backend`` as the child names it.
+def real_equipment(
+    rehearse: bool, boards: int = 1, backend: str = _BACKEND, root: Path = Path("/")
+) -> Equipment:
+    """This machine's boards, or its CPU for a rehearsal; ``backend`` as the child names it.
 
-    Raises NvmlMissing, DriverMismatch, NoGpu, BoardBusy, NoDevice (3).
+    Raises NvmlMissing, DriverMismatch, NoGpu, TooFewBoards, BoardBusy, NoDevice (3).
     """
     with ExitStack() as held:
         environment = {**held.enter_context(with_home(os.environ)), "HF_HUB_OFFLINE": "1"}
-        make = _rehearsal_equipment if rehearse else _board_equipment
-        tools = make(backend, root, environment, held)
+        if rehearse:
+            tools = _rehearsal_equipment(backend, environment)
+        else:
+            tools = _board_equipment(boards, backend, root, environment, held)
         return tools._replace(root=root, held=held.pop_all())
 
 
 def _board_equipment(
-    backend: str, root: Path, environment: dict[str, str], held: ExitStack
+    boards: int, backend: str, root: Path, environment: dict[str, str], held: ExitStack
 ) -> Equipment:
-    from ecocompute_cube.device.nvml import NvmlBoard, choose_board
+    from ecocompute_cube.device.nvml import NvmlBoard, choose_boards
     from ecocompute_cube.device.sampler import ProcessTracer
 
-    chosen = choose_board(os.environ, root)
-    held.callback(chosen.claim.close)
+    chosen = choose_boards(boards, os.environ, root)
+    for each in chosen:
+        held.callback(each.claim.close)
     if backend == _BACKEND:
         _require_cuda(root)
-    source = NvmlBoard(chosen.uuid)
-    # The children see this one board and no other, whatever order CUDA numbers boards in.
-    seen = {**environment, "CUDA_VISIBLE_DEVICES": chosen.uuid}
+    uuids = [each.uuid for each in chosen]
+    source, *others = map(NvmlBoard, uuids)
+    # The children see these boards and no other, in this order, whatever CUDA would number first.
+    seen = {**environment, "CUDA_VISIBLE_DEVICES": ",".join(uuids)}
+    devices = ",".join(f"cuda:{place}" for place in range(boards))
     return Equipment(
         source=source,
         executor=lambda folder: ChildProcesses(
-            backend, f"nvml:{chosen.uuid}", "cuda:0", folder / "logs", seen
+            backend, f"nvml:{','.join(uuids)}", devices, folder / "logs", seen
         ),
-        tracer=ProcessTracer(chosen.uuid),
+        tracers=tuple(map(ProcessTracer, uuids)),
         clock=SystemClock(),
-        memory_bytes=source.board().memory_mib * 2**20,
-        remark=chosen.remark,
-        claim=chosen.claim,
+        memory_bytes=sum(board.board().memory_mib for board in (source, *others)) * 2**20,
+        others=tuple(others),
+        remarks=tuple(dict.fromkeys(each.remark for each in chosen if each.remark is not None)),
+        claims=tuple(each.claim for each in chosen),
     )
 
 
@@ -403,16 +432,13 @@ def _require_cuda(root: Path) -> None:
     require_cuda(root, os.environ)
 
 
-def _rehearsal_equipment(
-    backend: str, root: Path, environment: dict[str, str], held: ExitStack
-) -> Equipment:
-    del root, held
+def _rehearsal_equipment(backend: str, environment: dict[str, str]) -> Equipment:
     # Threads that spin while they wait take the cores from each other where others compute too.
     blind = {"OMP_WAIT_POLICY": "PASSIVE", **environment, "CUDA_VISIBLE_DEVICES": ""}
     return Equipment(
         source=None,
         executor=lambda folder: ChildProcesses(backend, "none", "cpu", folder / "logs", blind),
-        tracer=None,
+        tracers=(),
         clock=SystemClock(),
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
     )

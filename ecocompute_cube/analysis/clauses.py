@@ -311,6 +311,9 @@ def extension(document: Document) -> str | None:
     phase = text_at(document, "workload.phase")
     if phase is not None and phase != "generate":
         return f"phase {shown(phase)}"
+    boards = number_at(document, "system_under_test.accelerator_count")
+    if boards is not None and boards > 1:
+        return f"a model split over {boards:g} boards"
     if precision == "INT8" and _stated_threshold(document) == 0:
         return "INT8 with outlier threshold 0"
     return None

@@ -14,6 +14,13 @@ between 0 and C_next − C_closing. The bound holds for a counter that lags by u
     high = C_after next − C_opening − delay          + call·P
 
 call is the time the readings at both ends took, P the highest power that may have flowed in it.
+
+Of several boards the counters are looked at in turn. A tick is then seen up to ``look`` late: the
+opening one, and both from which p is taken, over at most two ticks of delay. And ``closing`` of a
+board is read ``late`` after the work, when those before it have been:
+
+    low  −= 3 · p · look + late · P      high += 2 · p · look
+
 The gain of the board's sensor is not in this bound; nobody can know it without another meter.
 """
 
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
         Tick,
     )
 
+_AT_ONCE: Final = Second(0.0)
 _SEEN_LATE: Final = 0.8  # of a tick: below the closest ticks on an H200 (0.89, our probe)
 
 
@@ -45,9 +53,11 @@ class WindowEnergy(NamedTuple):
 
 
 def counter_energy(
-    bracket: CounterBracket, work: Span, tick: Tick, highest: Watt
+    bracket: CounterBracket, work: Span, tick: Tick, highest: Watt, look: Second = _AT_ONCE
 ) -> WindowEnergy | Absent:
     """Energy by the counter; ``highest`` bounds what may flow while a reading is taken.
+
+    ``look`` is how late one of several boards' ticks may have been seen; zero of a single board.
 
     A reason when the readings cannot be of one running counter, or too few ticks fit the work.
     """
@@ -64,10 +74,11 @@ def counter_energy(
     left = max(0.0, seconds(work.end_ns - bracket.next.before_ns) + period)
     tail = min(gross / shown * left, _between(bracket.closing, bracket.next))
     slack = highest * (_call_s(bracket.opening) + _call_s(bracket.closing))
+    late = seconds(bracket.closing.before_ns - work.end_ns) if look else 0.0
     return WindowEnergy(
         energy=Joule(gross + tail),
-        low=Joule(gross - idle * period - slack),
-        high=Joule(_between(bracket.opening, bracket.after_next) - delay + slack),
+        low=Joule(gross - idle * period - slack - 3 * idle * look - late * highest),
+        high=Joule(_between(bracket.opening, bracket.after_next) - delay + slack + 2 * idle * look),
         idle=Watt(idle),
     )
 

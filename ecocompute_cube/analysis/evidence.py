@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ecocompute_cube.analysis.cost import BoardCost, board_cost
 from ecocompute_cube.analysis.rates import MemoryUse
 from ecocompute_cube.analysis.reading import Seen, judged
+from ecocompute_cube.analysis.together import together, warmed_at, window_at
 from ecocompute_cube.errors import JournalBroken
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.cost import Calibrated, Profiled
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 F = TypeVar("F")
 
 Visit = tuple[str, int, int, int]  #: arm, session, group, block
+Kept = tuple[str, int, int, int, int]  #: the same, and a board's place: what a trace is of
 
 
 class Evidence(NamedTuple):
@@ -51,7 +53,7 @@ class Evidence(NamedTuple):
     warmed: dict[Visit, Warmed]
     quality: dict[str, QualityScored | QualitySkipped]
     refused: dict[str, tuple[Refused, ...]]
-    traces: dict[Visit, TraceStored | TraceLost]
+    traces: dict[Kept, TraceStored | TraceLost]
     costs: dict[int, BoardCost | Absent]  #: of a byte and an operation, by session
     caches: dict[int, int]  #: bytes of the board's last cache, by session
     profiled: dict[str, Profiled]
@@ -87,7 +89,7 @@ def evidence(facts: tuple[Fact, ...]) -> Evidence:
         warmed={(f.arm, f.session, f.group, f.block): f for f in _of(facts, Warmed)},
         quality={f.arm: f for f in sorted(scored, key=_worth)},
         refused=_by_arm(_of(facts, Refused), lambda fact: fact.arm),
-        traces={(f.arm, f.session, f.group, f.block): f for f in kept},
+        traces={(f.arm, f.session, f.group, f.block, f.board): f for f in kept},
         costs={f.session: board_cost(f) for f in _of(facts, Calibrated)},
         caches={f.session: f.cache_bytes for f in _of(facts, Calibrated) if present(f.cache_bytes)},
         profiled={f.arm: f for f in _of(facts, Profiled)},
@@ -106,11 +108,27 @@ def _check_described(run: RunOpened, facts: tuple[Fact, ...]) -> None:
             "The journal speaks of a session or a model that it does not describe.",
             "Restore the original file.",
         )
-    kinds = {(s.board.name, s.board.power_limit_w) for s in described if present(s.board)}
+    _check_boards(described, facts)
+    kinds = {(board.name, board.power_limit_w) for s in described for board in s.boards}
     if len(kinds) > 1:
         raise JournalBroken(
             "The journal pools boards of different kinds or power limits.",
             "Measure each board in a run of its own.",
+        )
+
+
+def _check_boards(sessions: list[SessionOpened], facts: tuple[Fact, ...]) -> None:
+    """Every board of a session, and no other, must have been read at each visit."""
+    others = {session.session: len(session.others) for session in sessions}
+    told = [
+        *((fact.session, len(fact.others)) for fact in _of(facts, WindowMeasured)),
+        *((fact.session, len(fact.others_idle)) for fact in _of(facts, Warmed)),
+    ]
+    lone = [s for s in sessions if s.others and not present(s.board)]
+    if lone or any(others[session] != count for session, count in told):
+        raise JournalBroken(
+            "The journal speaks of more or fewer boards than its session has.",
+            "Restore the original file.",
         )
 
 
@@ -136,30 +154,41 @@ def visit_of(window: WindowMeasured) -> Visit:
 
 
 def judged_windows(
-    known: Evidence, arm: Arm, traces: Callable[[Visit], Trace | Absent]
+    known: Evidence, arm: Arm, traces: Callable[[Kept], Trace | Absent]
 ) -> tuple[Judged, ...]:
     """Each counted window of an arm with its energy and what stands beside it."""
     return tuple(
-        _judged(known, arm, window, traces(visit_of(window)))
+        together(
+            [
+                judged(window_at(window, board), _seen(known, arm, window, board, traces))
+                for board in range(1 + len(window.others))
+            ]
+        )
         for window in known.windows.get(arm.id, ())
     )
 
 
-def _judged(known: Evidence, arm: Arm, window: WindowMeasured, trace: Trace | Absent) -> Judged:
+def _seen(
+    known: Evidence,
+    arm: Arm,
+    window: WindowMeasured,
+    place: int,
+    traces: Callable[[Kept], Trace | Absent],
+) -> Seen:
+    """What is known around a window on one of its session's boards."""
     session = next(s for s in known.sessions if s.session == window.session)
-    board = session.board
-    stored = known.traces.get(visit_of(window))
-    seen = Seen(
-        tick=session.tick,
+    board = session.boards[place] if session.boards else session.board
+    stored = known.traces.get((*visit_of(window), place))
+    return Seen(
+        tick=session.ticks[place],
         limit_w=board.power_limit_w if present(board) else board,
-        trace=trace,
+        trace=traces((*visit_of(window), place)),
         source=stored.source if isinstance(stored, TraceStored) else PowerKind.NONE,
         clock=stored.clock if isinstance(stored, TraceStored) else Absent(reason="no trace"),
-        warmed=known.warmed.get(visit_of(window)),
+        warmed=warmed_at(known.warmed.get(visit_of(window)), place),
         workload=arm.workload,
         memory=_memory_use(known, arm, window.session),
     )
-    return judged(window, seen)
 
 
 def _memory_use(known: Evidence, arm: Arm, session: int) -> MemoryUse | None:

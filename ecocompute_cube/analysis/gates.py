@@ -46,6 +46,7 @@ class Judged(NamedTuple):
     tick_s: float = 0.0  #: the longest seen; zero without a counter
     idle: IdlePower | Absent = Absent(reason="idle_not_measured")  #: with a live context
     memory: MemoryUse | None = None  #: where the board was calibrated
+    parts: tuple[Judged, ...] = ()  #: each board's own, where there are several: this is their sum
 
     @property
     def work_s(self) -> float:
@@ -80,9 +81,20 @@ class Judged(NamedTuple):
 
 
 def judge(window: Judged) -> tuple[Finding, ...]:
-    """Every finding about one window."""
-    found = (gate(window) for gate in GATES)
-    return tuple(finding for finding in found if finding is not None)
+    """Every finding about one window; of several boards each is asked, and named."""
+    of_boards = [
+        _named(finding, place, window) if window.parts else finding
+        for place, board in enumerate(window.parts or (window,))
+        for gate in OF_A_BOARD
+        if (finding := gate(board)) is not None
+    ]
+    of_the_work = (gate(window) for gate in OF_THE_WORK)
+    return (*of_boards, *(finding for finding in of_the_work if finding is not None))
+
+
+def _named(finding: Finding, place: int, window: Judged) -> Finding:
+    where = f"Board {place + 1} of {len(window.parts)}: "
+    return finding.model_copy(update={"cause": where + finding.cause})
 
 
 def valid(findings: tuple[Finding, ...]) -> bool:
@@ -393,7 +405,7 @@ def not_settled(window: Judged) -> Finding | None:
     )
 
 
-GATES: Final[tuple[Callable[[Judged], Finding | None], ...]] = (
+OF_A_BOARD: Final[tuple[Callable[[Judged], Finding | None], ...]] = (
     no_energy,
     no_counter,
     implausible_power,
@@ -404,6 +416,8 @@ GATES: Final[tuple[Callable[[Judged], Finding | None], ...]] = (
     busy_at_rest,
     drawing,
     slowed,
+)
+OF_THE_WORK: Final[tuple[Callable[[Judged], Finding | None], ...]] = (
     unequal_tokens,
     impossible_rate,
     host_unsteady,

@@ -117,7 +117,8 @@ def _by_counter(reading: IdleReading) -> tuple[float, float] | None:
         return None
     length = seconds(last.before_ns - first.before_ns)
     power = joules(last.energy_mj - first.energy_mj) / length
-    return power, power * (_edge_s(first) + _edge_s(last)) / length
+    look_s = 2 * seconds(reading.look_ns)  # that several boards' ticks may have been seen late
+    return power, power * (_edge_s(first) + _edge_s(last) + look_s) / length
 
 
 def _edge_s(reading: CounterReading) -> float:

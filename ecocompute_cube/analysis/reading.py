@@ -108,7 +108,8 @@ def _energy(
         return Absent(reason=f"{code}: {window.counter.reason}"), PowerKind.COUNTER
     mean = (window.counter.closing.energy_mj - window.counter.opening.energy_mj) / 1e3
     highest = max(_peaks(seen), default=2 * abs(mean) / _length(window.work))
-    energy = counter_energy(window.counter, window.work, seen.tick, Watt(highest))
+    look_s = seconds(window.look_ns)
+    energy = counter_energy(window.counter, window.work, seen.tick, Watt(highest), look_s)
     return energy, PowerKind.COUNTER
 
 

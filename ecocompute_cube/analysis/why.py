@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 CAPTURED: Final = frozenset({Runtime.GRAPH, Runtime.COMPILED})
 _MOST: Final = 0.5  # of the time or of a rate: what an arm is said to be bound by
-_STATIC_SPARE: Final = 5  # positions of a static cache beyond prompt and output, at most
+_STATIC_SPARE: Final = 1  # position of a static cache beyond prompt and output (decoders.py)
 
 
 class Waiting(NamedTuple):

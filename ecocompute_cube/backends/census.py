@@ -48,14 +48,18 @@ def certificate_of(
     for parameter in model.parameters():
         if id(parameter) not in inside:
             rest[_dtype_name(parameter.dtype)] += parameter.numel()
+    held = Counter[str]()
+    for tensor in _tensors(model):
+        held[_device(tensor)] += _bytes(tensor)
     return Certificate(
         linear_weights=dict(sorted(formats.items())),
         share_as_named=_share(formats, RECIPES[precision].held),
         other_weights=dict(sorted(rest.items())),
         compute_dtype=_agreed({_compute_dtype(weight) for weight in weights}),
         settings=_settings(weights),
-        weight_bytes=stored_bytes(model),
-        devices=tuple(sorted({_device(tensor) for tensor in _tensors(model)})),
+        weight_bytes=held.total(),
+        devices=tuple(sorted(held)),
+        device_bytes=dict(sorted(held.items())) if len(held) > 1 else {},
         allocated_bytes=allocated,
         torch_cuda=torch.version.cuda or Absent(reason="this torch is built without CUDA"),
         kernels=kernels,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import torch
 from transformers import DynamicCache, GenerationConfig, StaticCache
 
-from ecocompute_cube.backends.precision import RECIPES
+from ecocompute_cube.backends.precision import RECIPES, devices_of
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.plan import Runtime
 
@@ -69,9 +69,20 @@ def decoder_for(runtime: Runtime, model: PreTrainedModel, ends: Sequence[int]) -
 
 
 def check_runtime(arm: Arm, device: str) -> None:
-    """Refuse a pair that cannot be, before anything loads. Raises ArmFailed: not_capturable."""
+    """Refuse a pair that cannot be, before anything loads. Raises ArmFailed: not_capturable.
+
+    ``device`` names all devices of a model that is split.
+    """
     if arm.runtime not in _CAPTURED:
         return
+    boards = len(devices_of(device))
+    if boards > 1:
+        raise ArmFailed(
+            "not_capturable",
+            f"The runtime {arm.runtime} captures what one board is given as a CUDA graph, and the "
+            f"model is split over {boards}.",
+            f"Take {arm.precision}/loop (the same step without the graph), or one board.",
+        )
     if not RECIPES[arm.precision].capturable:
         raise ArmFailed(
             "not_capturable",

@@ -38,12 +38,14 @@ class FakeBackend:
         failures: Mapping[str, ArmFailed] | None = None,
         spread: Callable[[], float] = lambda: 1.0,
         calibration: Mapping[str, tuple[int, float, float]] | None = None,
+        devices: tuple[str, ...] = ("scripted",),
     ) -> None:
         self._work = work
         self._costs = costs
         self._failures = failures or {}
         self._spread = spread
         self._calibration = calibration
+        self._devices = devices
 
     def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
         """A session, or the failure scripted for this precision."""
@@ -51,7 +53,9 @@ class FakeBackend:
         if arm.precision in self._failures:
             raise self._failures[arm.precision]
         token_s, power_w = self._costs[arm.precision]
-        return FakeSession(arm, self._work, token_s, power_w, manifest.max_context, self._spread)
+        session = FakeSession(arm, self._work, token_s, power_w, manifest.max_context, self._spread)
+        session.devices = self._devices
+        return session
 
     def kernels(self) -> Kernels | Absent:
         """As scripted."""
@@ -87,10 +91,12 @@ class FakeSession:
         self._max_context = max_context
         self._spread = spread
         self._factor = spread()
+        self.devices: tuple[str, ...] = ("scripted",)  #: that hold a like share of the weights each
 
     def certificate(self) -> Certificate:
         """As named: there is nothing to be wrong about."""
         recipe = RECIPES[self._arm.precision]
+        share = int(125 * recipe.bits) // len(self.devices)
         return Certificate(
             linear_weights={recipe.held or "NF4": 1_000},
             share_as_named=1.0,
@@ -98,7 +104,8 @@ class FakeSession:
             compute_dtype=recipe.dtype or "float16",
             settings=dict(recipe.found),
             weight_bytes=int(125 * recipe.bits),
-            devices=("scripted",),
+            devices=self.devices,
+            device_bytes=dict.fromkeys(self.devices, share) if len(self.devices) > 1 else {},
             allocated_bytes=Absent(reason="not on a board"),
             torch_cuda=Absent(reason="no torch"),
             kernels="none",

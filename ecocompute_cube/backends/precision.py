@@ -28,6 +28,7 @@ CERTIFICATE_CODES: Final = frozenset(
         "wrong_compute_dtype",
         "wrong_product",
         "offload_detected",
+        "board_unused",
     }
 )
 
@@ -131,11 +132,16 @@ def check_board(precision: Precision, capability: tuple[int, int] | None) -> Non
         )
 
 
+def devices_of(device: str) -> tuple[str, ...]:
+    """The devices of an arm: ``cuda:0``, or ``cuda:0,cuda:1`` of a model that is split."""
+    return tuple(device.split(","))
+
+
 def check_certificate(precision: Precision, device: str, certificate: Certificate) -> None:
     """Refuse an arm that is not what its name says.
 
     Raises ArmFailed: ``precision_not_as_named``, ``wrong_settings``, ``wrong_compute_dtype``,
-    ``wrong_product``, ``offload_detected``.
+    ``wrong_product``, ``offload_detected``, ``board_unused``.
     """
     recipe = RECIPES[precision]
     if certificate.share_as_named < _LEAST_SHARE:
@@ -167,9 +173,21 @@ def check_certificate(precision: Precision, device: str, certificate: Certificat
             f"rounding explains {recipe.probe_error:.0%}.",
             "The library's kernels are not right for this board; update it, or drop the arm.",
         )
-    if certificate.devices != (device,):
+    _check_devices(devices_of(device), certificate.devices)
+
+
+def _check_devices(named: tuple[str, ...], found: tuple[str, ...]) -> None:
+    if not set(found) <= set(named):
         raise ArmFailed(
             "offload_detected",
-            f"Weights lie on {', '.join(certificate.devices)}, not all on {device}.",
+            f"Weights lie on {', '.join(found)}, not all on {' and '.join(named)}.",
             "Use a smaller model or a larger board.",
+        )
+    empty = [device for device in named if device not in found]
+    if empty:
+        raise ArmFailed(
+            "board_unused",
+            f"No weights lie on {' and '.join(empty)}: the model is not split over all of "
+            f"{len(named)} boards.",
+            "Lower boards in the plan.",
         )

@@ -19,10 +19,11 @@ from ecocompute_cube.backends.base import Kernels, Ledger, Profile, Scores, Sess
 from ecocompute_cube.backends.census import certificate_of
 from ecocompute_cube.backends.decoders import check_runtime, decoder_for
 from ecocompute_cube.backends.kernels import kernels
-from ecocompute_cube.backends.precision import RECIPES, check_board
+from ecocompute_cube.backends.precision import RECIPES, check_board, devices_of
 from ecocompute_cube.backends.profiler import profiled
 from ecocompute_cube.backends.prompts import byte_ids, cut_prompts, ids_sha256
 from ecocompute_cube.backends.quantizers import quantizer
+from ecocompute_cube.backends.split import split_over
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, MaybeInt, sha256_hex
 from ecocompute_cube.model.journal import Certificate, LedgerRow
@@ -45,25 +46,26 @@ _SCORE_CHUNK: Final = 256  # positions whose logits are turned to FP32 at once: 
 
 
 class TransformersBackend:
-    """Loads a model folder with transformers onto one device."""
+    """Loads a model folder with transformers onto one device, or split over several."""
 
     def __init__(self, device: str) -> None:
         self._device = device
+        self._devices = devices_of(device)
 
     def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
         """Load ``folder`` in the arm's precision.
 
         Raises ArmFailed: ``not_capturable``, ``precision_not_native``, ``already_quantized``,
-        ``not_quantized``, ``library_missing``, ``out_of_memory``.
+        ``not_quantized``, ``library_missing``, ``out_of_memory``, ``board_unused``.
         """
         check_runtime(arm, self._device)
         _check_shipped(arm.precision, folder)
         with _arm_errors("load"):
-            check_board(arm.precision, _capability(self._device))
+            check_board(arm.precision, _capability(self._devices[0]))
             model = AutoModelForCausalLM.from_pretrained(
                 folder,
                 dtype=_dtype(arm.precision),
-                device_map={"": self._device},
+                device_map=self._places(folder),
                 local_files_only=True,
                 use_safetensors=True,
                 trust_remote_code=False,
@@ -82,6 +84,11 @@ class TransformersBackend:
         """A copy and a product, on a GPU."""
         with _arm_errors("calibrate"):
             return kernels(self._device)
+
+    def _places(self, folder: Path) -> dict[str, str] | dict[str, int]:
+        if len(self._devices) == 1:
+            return {"": self._device}
+        return split_over(folder, len(self._devices))
 
 
 def _quantized(precision: Precision) -> dict[str, object]:
@@ -143,7 +150,8 @@ class TransformersSession:
         self._model = model
         self._tokenizer = tokenizer
         self._arm = arm
-        self._device = torch.device(device)
+        self._devices = tuple(map(torch.device, devices_of(device)))
+        self._device = self._devices[0]  # which takes the ids in, and gives the logits back
         self._prompts: tuple[torch.Tensor, ...] = ()
         self._max_context = max_context
         self._decodes = arm.workload.phase is Phase.DECODE
@@ -154,7 +162,7 @@ class TransformersSession:
         return certificate_of(
             self._model,
             self._arm.precision,
-            _allocated(self._device),
+            _allocated(self._devices),
             _library(self._arm.precision, self._model),
             self._decoder.facts(),
         )
@@ -192,9 +200,10 @@ class TransformersSession:
             return self._decoder.generate(prompt, output_tokens)
 
     def sync(self) -> None:
-        """Wait for the board."""
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
+        """Wait for the board, or for every one."""
+        for device in self._devices:
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
 
     def ledger(self, outputs: list[object]) -> Ledger:
         """Count output ids row by row; a row ends after its first end token."""
@@ -291,10 +300,10 @@ def _rows(counts: Counter[tuple[int, int, str]]) -> tuple[LedgerRow, ...]:
     )
 
 
-def _allocated(device: torch.device) -> MaybeInt:
-    if device.type != "cuda":
+def _allocated(devices: tuple[torch.device, ...]) -> MaybeInt:
+    if devices[0].type != "cuda":
         return Absent(reason="not on a board")
-    return torch.cuda.memory_allocated(device)
+    return sum(map(torch.cuda.memory_allocated, devices))
 
 
 def _library(precision: Precision, model: PreTrainedModel) -> str:

@@ -28,6 +28,7 @@ from ecocompute_cube.device.neighbours import (
     utilization_pct,
 )
 from ecocompute_cube.device.refusals import refusal
+from ecocompute_cube.device.together import check_enough, take_together
 from ecocompute_cube.device.visible import Candidate, Seen, candidates
 from ecocompute_cube.errors import BoardBusy, NoDevice, NoGpu
 from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeStr, present, sha256_hex
@@ -73,6 +74,22 @@ def choose_board(environment: Mapping[str, str] = os.environ, root: Path = Path(
         return _first_free(library, _candidates(library, environment), root)
 
 
+def choose_boards(
+    count: int, environment: Mapping[str, str] = os.environ, root: Path = Path("/")
+) -> tuple[Chosen, ...]:
+    """As many boards, the first ones that may be seen and had; every one of them locked, or none.
+
+    Raises TooFewBoards, and as choose_board does.
+    """
+    if count == 1:
+        return (choose_board(environment, root),)
+    with _nvml(environment, root) as library:
+        possible = _candidates(library, environment, count)
+        several = len(possible) > count
+        held = take_together(possible, count, lambda board: _taken(library, board, root, several))
+    return tuple(Chosen(board.uuid, board.remark, claimed) for board, claimed in held)
+
+
 @contextmanager
 def driver_kept() -> Iterator[None]:
     """Hold NVML meanwhile: without persistence each new start of it may take seconds."""
@@ -84,9 +101,12 @@ def driver_kept() -> Iterator[None]:
         yield
 
 
-def require_board(environment: Mapping[str, str] = os.environ, root: Path = Path("/")) -> None:
-    """See that there is a board to be had, and hold none. Raises as choose_board does."""
-    choose_board(environment, root).claim.close()
+def require_boards(
+    count: int, environment: Mapping[str, str] = os.environ, root: Path = Path("/")
+) -> None:
+    """See that there are boards to be had, and hold none. Raises as choose_boards does."""
+    for chosen in choose_boards(count, environment, root):
+        chosen.claim.close()
 
 
 class Surveyed(NamedTuple):
@@ -98,15 +118,16 @@ class Surveyed(NamedTuple):
 
 
 def survey_boards(
-    environment: Mapping[str, str] = os.environ, root: Path = Path("/")
+    environment: Mapping[str, str] = os.environ, root: Path = Path("/"), count: int = 1
 ) -> tuple[Surveyed, ...]:
     """What a run would find, each board held for no longer than it takes to look.
 
-    Raises as choose_board does, but not for boards that are there and cannot be had.
+    Raises as choose_boards does, but not for boards that are there and cannot be had.
     """
     with _nvml(environment, root) as library:
-        possible = _candidates(library, environment)
-        return tuple(_surveyed(library, each, root, len(possible) > 1) for each in possible)
+        possible = _candidates(library, environment, count)
+        several = len(possible) > count
+        return tuple(_surveyed(library, each, root, several) for each in possible)
 
 
 def _surveyed(library: Nvml, board: Candidate, root: Path, several: bool) -> Surveyed:
@@ -119,11 +140,15 @@ def _surveyed(library: Nvml, board: Candidate, root: Path, several: bool) -> Sur
     return Surveyed(board, None, trouble)
 
 
-def _candidates(library: Nvml, environment: Mapping[str, str]) -> tuple[Candidate, ...]:
+def _candidates(
+    library: Nvml, environment: Mapping[str, str], count: int = 1
+) -> tuple[Candidate, ...]:
     boards = _boards(library)
     if not boards:
         raise NoGpu("NVML finds no NVIDIA board on this machine.", REHEARSE)
-    return candidates(boards, environment)
+    found = candidates(boards, environment, count)
+    check_enough(found, count, environment, len(boards))
+    return found
 
 
 def _first_free(library: Nvml, possible: Sequence[Candidate], root: Path) -> Chosen:

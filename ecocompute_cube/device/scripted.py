@@ -71,6 +71,8 @@ class Behaviour(NamedTuple):
     graphics: int = 0  #: processes that draw
     hidden: str | None = None  #: why nobody can tell who computes on the board
     busy_pct: float = 0.0  #: utilization while this run rests
+    memory_mib: int = 143_771
+    name: str = "scripted"  #: told apart by it
     used_mib: int = 0  #: memory that processes held before the run loaded anything
 
 
@@ -93,6 +95,10 @@ class ScriptedBoard:
         """Draw ``power_w`` for ``duration_s`` seconds of scripted time."""
         start = self._clock.now_ns()
         self._clock.sleep(duration_s)
+        self.drew(start, power_w)
+
+    def drew(self, start: int, power_w: float) -> None:
+        """Have drawn ``power_w`` from a moment until now."""
         self._edges += [start, self._clock.now_ns()]
         self._loads.append(power_w)
         above_j = power_w * seconds(self._edges[-1] - start) - self._idle_j(start, self._edges[-1])
@@ -251,10 +257,10 @@ class ScriptedBoard:
         """A board that says what it is."""
         return Board(
             name="Scripted board",
-            uuid_sha256=sha256_hex(b"scripted"),
+            uuid_sha256=sha256_hex(self.behaviour.name.encode()),
             architecture="scripted",
             compute_capability="0.0",
-            memory_mib=143_771,
+            memory_mib=self.behaviour.memory_mib,
             driver="0",
             nvml="0",
             energy_counter=self.behaviour.counter or Absent(reason="NVML: Not Supported"),

@@ -1,7 +1,8 @@
 """Which boards CUDA_VISIBLE_DEVICES leaves for this run, read as CUDA reads it.
 
-The first entry decides. The list ends at the first entry that names nothing ("-1", an empty one,
-any other word), and a repeated entry hides every board (so does torch's own reading of it).
+The first entries decide, as many as the run wants boards. The list ends at the first entry that
+names nothing ("-1", an empty one, any other word), and a repeated entry hides every board (so does
+torch's own reading of it).
 """
 
 from __future__ import annotations
@@ -35,23 +36,26 @@ class Seen(NamedTuple):
     name: MaybeStr
 
 
-def candidates(boards: Sequence[Seen], environment: Mapping[str, str]) -> tuple[Candidate, ...]:
+def candidates(
+    boards: Sequence[Seen], environment: Mapping[str, str], count: int = 1
+) -> tuple[Candidate, ...]:
     """The visible ones of these boards, which stand in PCI order and are at least one.
 
-    One where CUDA_VISIBLE_DEVICES names any: its first. Otherwise every board that answers. Raises
-    NoGpu when none is visible, MigSlice, IntegratedBoard, and NoDevice where no board answers.
+    At most ``count`` where CUDA_VISIBLE_DEVICES names any: its first. Otherwise every board that
+    answers. Raises NoGpu when none is visible, MigSlice, IntegratedBoard, and NoDevice where no
+    board answers.
     """
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
-        return _all(boards)
-    return (_named(visible, boards, environment),)
+        return _all(boards, count)
+    return _named(visible, boards, environment, count)
 
 
-def _all(boards: Sequence[Seen]) -> tuple[Candidate, ...]:
+def _all(boards: Sequence[Seen], count: int) -> tuple[Candidate, ...]:
     answering = [index for index, seen in enumerate(boards) if present(seen.uuid)]
     if not answering:
         _answering(boards[0])
-    several = len(boards) > 1
+    several = len(boards) > count
     return tuple(
         _candidate(index, boards, _choice_remark(index, boards) if several else None)
         for index in answering
@@ -71,7 +75,9 @@ def _candidate(index: int, boards: Sequence[Seen], remark: str | None) -> Candid
     return Candidate(index, uuid, name if present(name) else "no name", remark)
 
 
-def _named(visible: str, boards: Sequence[Seen], environment: Mapping[str, str]) -> Candidate:
+def _named(
+    visible: str, boards: Sequence[Seen], environment: Mapping[str, str], count: int
+) -> tuple[Candidate, ...]:
     entries = [entry.strip() for entry in visible.split(",")]
     if entries[0].startswith("MIG-"):
         raise MigSlice(
@@ -80,16 +86,20 @@ def _named(visible: str, boards: Sequence[Seen], environment: Mapping[str, str])
         )
     keys = list(takewhile(lambda key: key is not None, map(_key, entries)))
     if len(set(keys)) < len(keys):
-        raise NoGpu(
-            f"CUDA_VISIBLE_DEVICES={visible} names a board twice; CUDA then shows none at all.",
-            "Name each board once.",
-        )
-    match keys[:1]:
-        case [int(index)] if index < len(boards):
-            return _candidate(index, boards, _order_remark(boards, environment))
-        case [str(beginning)]:
-            return _candidate(_by_beginning(beginning, boards), boards, None)
-    raise _not_there(visible, boards)
+        raise _twice(visible)
+    places: list[tuple[int, str | None]] = []
+    for key in keys[:count]:
+        if isinstance(key, int) and key < len(boards):
+            places.append((key, _order_remark(boards, environment)))
+        elif isinstance(key, str) and not (places and _is_lost(key, boards)):
+            places.append((_by_beginning(key, boards), None))
+        else:
+            break  # the list ends here
+    if not places:
+        raise _not_there(visible, boards)
+    if len({index for index, _ in places}) < len(places):
+        raise _twice(visible)
+    return tuple(_candidate(index, boards, remark) for index, remark in places)
 
 
 def _answering(seen: Seen) -> str:
@@ -110,6 +120,11 @@ def _key(entry: str) -> int | str | None:
     return int(ordinal.group()) if ordinal else None
 
 
+def _is_lost(beginning: str, boards: Sequence[Seen]) -> bool:
+    """Whether no board's UUID begins so."""
+    return not any(present(seen.uuid) and seen.uuid.startswith(beginning) for seen in boards)
+
+
 def _by_beginning(beginning: str, boards: Sequence[Seen]) -> int:
     found = [
         index
@@ -124,6 +139,13 @@ def _by_beginning(beginning: str, boards: Sequence[Seen]) -> int:
     if not found:
         raise _not_there(beginning, boards)
     return found[0]
+
+
+def _twice(visible: str) -> NoGpu:
+    return NoGpu(
+        f"CUDA_VISIBLE_DEVICES={visible} names a board twice; CUDA then shows none at all.",
+        "Name each board once.",
+    )
 
 
 def _not_there(visible: str, boards: Sequence[Seen]) -> NoGpu:

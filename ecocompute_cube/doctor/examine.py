@@ -24,6 +24,7 @@ from ecocompute_cube.device.nvml import (
     survey_boards,
 )
 from ecocompute_cube.device.supply import governor, supply
+from ecocompute_cube.device.together import mixed, not_enough
 from ecocompute_cube.doctor.rules import in_the_way, stop
 from ecocompute_cube.engine.window import measure_tick
 from ecocompute_cube.errors import BoardBusy, NoDevice
@@ -57,7 +58,8 @@ class Needs(NamedTuple):
 
     plan: str
     disk_bytes: int
-    memory_bytes: int  #: of the largest arm, on the board
+    memory_bytes: int  #: of the largest arm, on the board or boards
+    boards: int = 1  #: that models are split over
 
 
 class _Looked(NamedTuple):
@@ -71,12 +73,14 @@ class _Looked(NamedTuple):
 
 def examine(machine: Machine, needs: Needs | Absent, output: Path) -> Diagnosis:
     """Everything that can be told of ``machine``; ``output`` is where results would go."""
+    boards = needs.boards if present(needs) else 1
     with driver_kept():
-        surveyed, stops = _surveyed(machine)
-        chosen = next((each for each in surveyed if each.refusal is None), None)
+        surveyed, stops = _surveyed(machine, boards)
+        taken = [each for each in surveyed if each.refusal is None][:boards]
+        chosen = next(iter(taken), None)
         at = chosen or next(iter(surveyed), None)
         looked = _looked(machine, at)
-    locked = chosen is not None and chosen.trouble is None
+    locked = bool(taken) and all(each.trouble is None for each in taken)
     unfit = at is None or not isinstance(at.refusal, BoardBusy | NoneType)
     source = PowerKind.NONE if unfit else _source(looked)
     largest = needs.memory_bytes if present(needs) else needs
@@ -87,7 +91,7 @@ def examine(machine: Machine, needs: Needs | Absent, output: Path) -> Diagnosis:
         source=source,
         bound_pct=bound_pct(source, looked.tick),
         window_s=WINDOW_S,
-        boards=tuple(_seen(each, each is chosen) for each in surveyed),
+        boards=tuple(_seen(each, each in taken) for each in surveyed),
         board=looked.board,
         tick=looked.tick,
         capabilities=looked.capabilities,
@@ -100,7 +104,7 @@ def examine(machine: Machine, needs: Needs | Absent, output: Path) -> Diagnosis:
         torch=machine.packages.get("torch", Absent(reason="torch is not installed")),
         plan=needs.plan if present(needs) else needs,
         disk=_room(_free_mib(output), needs.disk_bytes if present(needs) else needs),
-        board_memory=_room(_memory_mib(looked), largest),
+        board_memory=_room(_memory_mib(looked, boards), largest),
         host_memory=_room(available_mib(machine.root), largest),
         in_the_way=(),
     )
@@ -109,15 +113,21 @@ def examine(machine: Machine, needs: Needs | Absent, output: Path) -> Diagnosis:
     return facts.model_copy(update={"in_the_way": found, "can_measure": free})
 
 
-def _surveyed(machine: Machine) -> tuple[tuple[Surveyed, ...], tuple[Hindrance, ...]]:
-    """The boards, and what keeps a run from having any of them."""
+def _surveyed(machine: Machine, boards: int) -> tuple[tuple[Surveyed, ...], tuple[Hindrance, ...]]:
+    """The boards, and what keeps a run from having as many of them as it wants."""
     try:
-        surveyed = survey_boards(machine.environment, machine.root)
+        surveyed = survey_boards(machine.environment, machine.root, boards)
     except NoDevice as error:
         return (), (stop(error),)
     refusals = [each.refusal for each in surveyed if each.refusal is not None]
     if len(refusals) == len(surveyed):
         return surveyed, (stop(none_free(refusals)),)
+    if len(surveyed) - len(refusals) < boards:
+        return surveyed, (stop(not_enough(len(surveyed), boards, refusals)),)
+    free = [each.board.name for each in surveyed if each.refusal is None]
+    kinds = dict.fromkeys(free[:boards])
+    if len(kinds) > 1:
+        return surveyed, (stop(mixed(kinds)),)
     return surveyed, ()
 
 
@@ -205,8 +215,9 @@ def _room(free_mib: MaybeInt, needed_bytes: int | Absent) -> Room:
     return Room(free_mib=free_mib, needed_mib=needed)
 
 
-def _memory_mib(looked: _Looked) -> MaybeInt:
-    return looked.board.memory_mib if present(looked.board) else looked.board
+def _memory_mib(looked: _Looked, boards: int) -> MaybeInt:
+    """Of as many boards of the kind that was looked at."""
+    return boards * looked.board.memory_mib if present(looked.board) else looked.board
 
 
 def _free_mib(output: Path) -> MaybeInt:

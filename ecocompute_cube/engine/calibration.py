@@ -56,7 +56,7 @@ def calibration_for(session: SessionOpened, bench: Bench) -> Calibrated | None:
         bench.say(f"calibration of this board taken over from {known.taken_from}")
         return known
     bench.say("calibrating this board, once: a copy and a product, about 45 s")
-    bare = read_idle(bench.source, bench.clock, frozenset(), IDLE_S)
+    (bare,) = read_idle((bench.source,), bench.clock, frozenset(), IDLE_S)
     try:
         return _measured(session, bench, bare)
     except ArmFailed as error:
@@ -120,7 +120,7 @@ def calibrate(
         none = kernels if isinstance(kernels, Absent) else Absent(reason="no energy counter")
         return _fact(order, order.bare, none, none)
     _repeat(kernels.copy, kernels.sync, clock, 0.0)  # makes the context
-    resting = read_idle(source, clock, frozenset(order.own_processes), IDLE_S)
+    (resting,) = read_idle((source,), clock, frozenset(order.own_processes), IDLE_S)
     least_s = max(PRECISE_S, PRECISE_TICKS * order.tick.median_ms / 1e3)
     copied, multiplied = (
         _run(kernel, kernels.sync, source, clock, least_s)

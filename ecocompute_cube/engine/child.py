@@ -51,16 +51,16 @@ def _named(dotted: str) -> object:
     return getattr(importlib.import_module(module), name)
 
 
-def open_power(spec: str) -> PowerSource | None:
-    """``none``, ``nvml:UUID``, or ``module:factory`` of a power source."""
+def open_power(spec: str) -> tuple[PowerSource, ...]:
+    """``none``, ``nvml:UUID,UUID…``, or ``module:factory`` of a power source."""
     if spec == "none":
-        return None
+        return ()
     if spec.startswith("nvml:"):
         from ecocompute_cube.device.nvml import NvmlBoard
 
-        return NvmlBoard(spec.removeprefix("nvml:"))
+        return tuple(map(NvmlBoard, spec.removeprefix("nvml:").split(",")))
     source: PowerSource = _named(spec)()  # type: ignore[operator]  # a factory by its dotted name
-    return source
+    return (source,)
 
 
 class LateWorker:
@@ -75,7 +75,8 @@ class LateWorker:
         if self._worker is None:
             backend_name, power, device = self._arguments
             make: Callable[[str], InferenceBackend] = _named(backend_name)  # type: ignore[assignment]  # by its dotted name
-            self._worker = ArmWorker(make(device), open_power(power), SystemClock(), device)
+            first, *others = open_power(power) or (None,)
+            self._worker = ArmWorker(make(device), first, SystemClock(), device, others=others)
         return self._worker.obey(order)
 
     def close(self) -> None:
@@ -123,7 +124,7 @@ def _failure(error: Exception) -> Failure:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve one arm: ``child BACKEND POWER DEVICE``, dotted names and a device string."""
+    """Serve one arm: ``child BACKEND POWER DEVICES``, dotted names and torch's device strings."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the group; the runner decides
     _end_with_runner()
     orders, answers = _take_streams()

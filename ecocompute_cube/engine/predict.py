@@ -32,7 +32,7 @@ _LOAD_S: Final = 12.0  # importing torch and transformers, on the same host
 _LOAD_BYTES_PER_S: Final = 1e9
 _SCORE_S: Final = 4.0
 _READING_S: Final = 0.8  # ticks around a window and around two rests
-_CONTEXT_BYTES: Final = 0.7e9  # a CUDA context with torch's kernels, on the same board
+CONTEXT_BYTES: Final = 700_000_000  # a CUDA context with torch's kernels, on the same board
 _SPARE: Final = 1.2  # allocator slack
 _TRACE_BYTES_PER_S: Final = 120  # 20 samples a second, compressed
 _JOURNAL_BYTES: Final = 20_000  # a visit's lines
@@ -57,7 +57,7 @@ class Prediction(NamedTuple):
 
     arm_s: dict[str, Second]  #: one visit of each arm, model loaded
     load_s: dict[str, Second]
-    memory_bytes: dict[str, int]  #: on the board, each arm
+    memory_bytes: dict[str, int]  #: on the board or boards, each arm
     disk_bytes: int
     first_block_s: Second  #: the longest block with loading
     least_s: Second  #: with as few blocks as the stopping rule may take
@@ -82,7 +82,9 @@ def predict(plan: Plan, sizes: Mapping[str, Size]) -> Prediction:
     return Prediction(
         arm_s=visit,
         load_s=load,
-        memory_bytes={name: _memory(arm, sizes[arm.model]) for name, arm in arms.items()},
+        memory_bytes={
+            name: _memory(arm, sizes[arm.model], plan.boards) for name, arm in arms.items()
+        },
         disk_bytes=int(_TRACE_BYTES_PER_S * (work + once) + rounds * len(arms) * _JOURNAL_BYTES),
         first_block_s=Second(
             max(sum(visit[a] + load[a] + _SCORE_S for a in group) for group in groups(plan))
@@ -127,12 +129,17 @@ def _load_s(arm: Arm, size: Size) -> Second:
     return Second(_LOAD_S + 2 * size.parameters / _LOAD_BYTES_PER_S + first_pass + compiles_s)
 
 
-def _memory(arm: Arm, size: Size) -> int:
+def weight_bytes(arm: Arm, size: Size) -> int:
+    """Of the embedding in 16 bits and all else in the arm's precision."""
     embedding = size.vocabulary * size.hidden
     linear = max(size.parameters - embedding, 0)
-    weights = 2 * embedding + linear * RECIPES[arm.precision].bits / 8
+    return int(2 * embedding + linear * RECIPES[arm.precision].bits / 8)
+
+
+def _memory(arm: Arm, size: Size, boards: int) -> int:
+    weights = weight_bytes(arm, size)
     cache = 4 * arm.workload.batch * arm.workload.context_tokens * size.layers * size.hidden
-    return int(_SPARE * (weights + cache) + _CONTEXT_BYTES)
+    return int(_SPARE * (weights + cache) + CONTEXT_BYTES * boards)
 
 
 def check_context(plan: Plan, contexts: Mapping[str, int]) -> None:

@@ -80,8 +80,7 @@ def poolable(a: SessionOpened, b: SessionOpened) -> bool:
 
 
 def _kind(opened: SessionOpened) -> tuple[object, ...]:
-    board = opened.board
-    which = (board.name, board.power_limit_w, board.ecc) if present(board) else ()
+    which = tuple((board.name, board.power_limit_w, board.ecc) for board in opened.boards)
     return which, opened.python, opened.packages, *_container(opened)
 
 
@@ -93,8 +92,7 @@ def _container(opened: SessionOpened) -> tuple[str | None, str | None]:
 
 
 def _identity(opened: SessionOpened) -> tuple[object, ...]:
-    board = opened.board
-    which = (board.uuid_sha256, board.driver) if present(board) else ()
+    which = tuple((board.uuid_sha256, board.driver) for board in opened.boards)
     return which, opened.host.boot_sha256, *_kind(opened)
 
 

@@ -55,7 +55,7 @@ class Rig(NamedTuple):
     """Everything a run touches; what tests replace."""
 
     executor: Executor
-    tracer: Tracer | None
+    tracers: tuple[Tracer, ...]  #: one a board
     clock: Clock
     say: Callable[[str], None]
     folder: Path  #: of the run
@@ -283,13 +283,11 @@ class Runner:
         self._journal.append(Cooled.model_validate(fact))
 
     def _traced(self, arm: str, place: Place) -> AbstractContextManager[None]:
-        def keep(raw: RawTrace | Absent) -> None:
-            fact = store_trace(raw, self._rig.folder, arm, place, self._phases)
+        def keep(board: int, raw: RawTrace | Absent) -> None:
+            fact = store_trace(raw, self._rig.folder, arm, place, self._phases, board)
             self._journal.append(fact)
 
-        if self._rig.tracer is None:
-            return contextlib.nullcontext()
-        return traced(self._rig.tracer, self._rig.folder, keep)
+        return traced(self._rig.tracers, self._rig.folder, keep)
 
     @contextlib.contextmanager
     def _refusing(self, arm: str) -> Iterator[list[Stage]]:
@@ -350,7 +348,7 @@ class Runner:
             Measure(
                 place=place,
                 delay_s=self._delay_s(arm, place),
-                least_s=least_window_s(self._plan.protocol, self._session.tick),
+                least_s=least_window_s(self._plan.protocol, self._session.slowest),
                 own_processes=self._links.pids,
             ),
         )
@@ -364,18 +362,19 @@ class Runner:
 
     def _check_counted(self, window: WindowMeasured) -> None:
         """A counter that the session has must have answered; one that stands still has."""
-        counter = window.counter
-        if not present(self._session.tick) or present(counter):
-            return
-        if COUNTER_STUCK not in counter.reason:
-            raise _NotCountedError(f"its energy counter gave nothing ({counter.reason})")
+        counters = (window.counter, *(other.counter for other in window.others))
+        for tick, counter in zip(self._session.ticks, counters, strict=True):
+            if not present(tick) or present(counter):
+                continue
+            if COUNTER_STUCK not in counter.reason:
+                raise _NotCountedError(f"its energy counter gave nothing ({counter.reason})")
 
     def _delay_s(self, arm: str, place: Place) -> float:
         share = start_delay(self._plan, place.session, place.group, place.block, arm)
         return share * (self._tick_s() or 0.0)
 
     def _tick_s(self) -> float | None:
-        tick = self._session.tick
+        tick = self._session.slowest
         return tick.median_ms / 1e3 if present(tick) else None
 
     def _say_window(self, window: WindowMeasured) -> None:
@@ -410,6 +409,8 @@ class Runner:
 
     def _profile(self, arm: str) -> None:
         """Once a session, and last of all: a profiler may slow its process down for good."""
+        if not self._plan.protocol.explain or not present(self._session.tick):
+            return
         if arm not in self._links.arms or arm not in self._measured - self._profiled:
             return
         self._profiled.add(arm)

@@ -26,25 +26,32 @@ FOLDER = "traces"
 
 
 @contextmanager
-def traced(tracer: Tracer, run: Path, keep: Callable[[RawTrace | Absent], None]) -> Iterator[None]:
-    """Keep a trace meanwhile; ``keep`` is given it in the end, unless an exception came first.
+def traced(
+    tracers: Sequence[Tracer], run: Path, keep: Callable[[int, RawTrace | Absent], None]
+) -> Iterator[None]:
+    """Keep a trace of each board meanwhile, unless there are none.
 
-    Its file lies below ``run`` for so long. Raises DiskFull or OutputError when it cannot.
+    ``keep`` is given each with its board's place in the end, unless an exception came first. Their
+    files lie below ``run`` for so long. Raises DiskFull or OutputError when they cannot.
     """
-    file = run / FOLDER / ".current.csv"
+    files = [run / FOLDER / f".current{board or ''}.csv" for board in range(len(tracers))]
     try:
-        file.parent.mkdir(exist_ok=True)
+        if files:
+            (run / FOLDER).mkdir(exist_ok=True)
     except OSError as error:
         raise output_error(error, "make the folder of traces") from error
     try:
-        tracer.start(file)
+        for tracer, file in zip(tracers, files, strict=True):
+            tracer.start(file)
         try:
             yield
         finally:
-            raw = tracer.stop()
-        keep(raw)
+            kept = [tracer.stop() for tracer in tracers]
+        for board, raw in enumerate(kept):
+            keep(board, raw)
     finally:
-        file.unlink(missing_ok=True)
+        for file in files:
+            file.unlink(missing_ok=True)
 
 
 def store_trace(
@@ -53,22 +60,25 @@ def store_trace(
     arm: str,
     place: Place,
     phases: dict[str, int],
+    board: int = 0,
 ) -> TraceStored | TraceLost:
     """Compress a visit's trace into ``folder``/traces and describe it; a damaged one is lost.
 
     Raises DiskFull or OutputError when the file cannot be written.
     """
     if isinstance(raw, Absent):
-        return _lost(arm, place, raw.reason)
+        return _lost(arm, place, board, raw.reason)
     try:
         data = raw.file.read_bytes()
         times = _times(data)
     except (OSError, ValueError) as error:
-        return _lost(arm, place, f"the side sampler's file cannot be used ({_why(error)})")
+        why = f"the side sampler's file cannot be used ({_why(error)})"
+        return _lost(arm, place, board, why)
     if len(times) < 2:  # noqa: PLR2004 (a rate needs two)
-        return _lost(arm, place, "the side sampler wrote fewer than two samples")
+        return _lost(arm, place, board, "the side sampler wrote fewer than two samples")
     packed = gzip.compress(data, mtime=0)  # the same bytes for the same samples
-    name = f"{FOLDER}/s{place.session}-g{place.group}-b{place.block}_{arm}.csv.gz"
+    visit = f"s{place.session}-g{place.group}-b{place.block}"
+    name = f"{FOLDER}/{visit}{f'-board{board}' if board else ''}_{arm}.csv.gz"
     write_whole(folder / name, packed)
     raw.file.unlink(missing_ok=True)
     return TraceStored(
@@ -79,6 +89,7 @@ def store_trace(
         samples=raw.samples,
         failed_samples=raw.failed,
         clock=raw.clock,
+        board=board,
         achieved_hz=_rate(times),
         longest_gap_s=max(seconds(b - a) for a, b in pairwise(times)),
         phases=phases,
@@ -88,12 +99,13 @@ def store_trace(
     )
 
 
-def _lost(arm: str, place: Place, reason: str) -> TraceLost:
+def _lost(arm: str, place: Place, board: int, reason: str) -> TraceLost:
     return TraceLost(
         arm=arm,
         session=place.session,
         group=place.group,
         block=place.block,
+        board=board,
         reason=without_paths(reason),
     )
 

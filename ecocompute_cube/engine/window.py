@@ -8,7 +8,8 @@
 The counter moves once a tick (100 ms on the boards seen so far). Reading it right after a tick
 pins the opening energy; the random delay below one tick varies the phase, so that work locked to
 the sensor's period cannot hide from it; the last three readings bracket the closing energy, even
-of a counter that lags by a tick.
+of a counter that lags by a tick. Counters of several boards are looked at in turn, before the work
+and after it: each has readings of its own, and what a look may be late by is kept with them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ecocompute_cube.model.readings import (
 from ecocompute_cube.units import nanoseconds, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ecocompute_cube.device.base import Clock, PowerSource
 
@@ -42,6 +43,15 @@ class Window(NamedTuple):
 
     counter: CounterBracket | Absent
     work: Span
+    others: tuple[CounterBracket | Absent, ...] = ()  #: of the further boards
+    look_ns: int = 0  #: the longest time between two looks at one of several boards
+
+
+class Ticks(NamedTuple):
+    """First readings after successive ticks of each board, or why it has none."""
+
+    boards: tuple[tuple[CounterReading, ...] | Absent, ...]
+    look_ns: int = 0  #: from one look at a board to the one that saw its tick; of a single board 0
 
 
 def read_counter(source: PowerSource, clock: Clock) -> CounterReading | Absent:
@@ -61,17 +71,62 @@ def wait_for_tick(
 
     A reason when the counter cannot be read or does not move for two seconds.
     """
-    first = since or read_counter(source, clock)
-    if not present(first):
-        return first
-    deadline = first.after_ns + nanoseconds(_TICK_TIMEOUT_S)
-    while True:
+    (seen,) = wait_for_ticks((source,), clock, 1, (since,)).boards
+    return seen[0] if present(seen) else seen
+
+
+def wait_for_ticks(
+    sources: Sequence[PowerSource],
+    clock: Clock,
+    count: int,
+    since: Sequence[CounterReading | Absent | None],
+) -> Ticks:
+    """Look at each counter in turn until every board has ticked so often.
+
+    Each since its reading, or since one taken now; a board without a reading is not waited for.
+    """
+    watched = [
+        _Watched(source, read_counter(source, clock) if last is None else last)
+        for source, last in zip(sources, since, strict=True)
+    ]
+    while any(board.waits(count) for board in watched):
         clock.sleep(_POLL_S)
-        reading = read_counter(source, clock)
-        if not present(reading) or reading.energy_mj != first.energy_mj:
-            return reading
-        if reading.after_ns > deadline:
-            return Absent(reason=f"{COUNTER_STUCK} for {_TICK_TIMEOUT_S:.0f} s")
+        for board in watched:
+            if board.waits(count):
+                board.look(clock)
+    several = len(watched) > 1
+    return Ticks(
+        tuple(board.seen for board in watched),
+        max(board.look_ns for board in watched) if several else 0,
+    )
+
+
+class _Watched:
+    """A board whose counter is looked at until it moves."""
+
+    def __init__(self, source: PowerSource, last: CounterReading | Absent) -> None:
+        self._source, self._last, self._looked = source, last, last
+        self._edges: list[CounterReading] = []
+        self.look_ns = 0
+
+    def waits(self, count: int) -> bool:
+        return present(self._last) and len(self._edges) < count
+
+    def look(self, clock: Clock) -> None:
+        last, looked = self._last, self._looked
+        self._looked = reading = read_counter(self._source, clock)
+        if not present(reading) or not present(last) or not present(looked):
+            self._last = reading
+        elif reading.energy_mj != last.energy_mj:
+            self._edges.append(reading)
+            self._last = reading
+            self.look_ns = max(self.look_ns, reading.before_ns - looked.before_ns)
+        elif reading.after_ns > last.after_ns + nanoseconds(_TICK_TIMEOUT_S):
+            self._last = Absent(reason=f"{COUNTER_STUCK} for {_TICK_TIMEOUT_S:.0f} s")
+
+    @property
+    def seen(self) -> tuple[CounterReading, ...] | Absent:
+        return tuple(self._edges) if present(self._last) else self._last
 
 
 def measure(
@@ -80,23 +135,24 @@ def measure(
     sync: Callable[[], None],
     work: Callable[[], None],
     delay_s: float,
+    others: Sequence[PowerSource] = (),
 ) -> Window:
     """Do ``work`` between readings. Without a counter the work is done all the same."""
+    boards = (source, *others)
     with _no_collection():
         sync()
-        previous = wait_for_tick(source, clock)
-        opening = wait_for_tick(source, clock, previous) if present(previous) else previous
+        opening = wait_for_ticks(boards, clock, 2, [None] * len(boards))
         clock.sleep(delay_s)
         start = clock.now_ns()
         work()
         sync()
         end = clock.now_ns()
-        closing = read_counter(source, clock)
+        closing = [read_counter(board, clock) for board in boards]
         # Since the closing reading itself: a tick during that call must not be passed over.
-        following = wait_for_tick(source, clock, closing) if present(closing) else closing
-        last = wait_for_tick(source, clock, following) if present(following) else following
-    counter = _bracket(previous, opening, closing, following, last)
-    return Window(counter, Span(start_ns=start, end_ns=end))
+        following = wait_for_ticks(boards, clock, 2, closing)
+    counter, *more = map(_bracket, opening.boards, closing, following.boards)
+    look_ns = max(opening.look_ns, following.look_ns)
+    return Window(counter, Span(start_ns=start, end_ns=end), tuple(more), look_ns)
 
 
 @contextmanager
@@ -112,11 +168,18 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _bracket(*readings: CounterReading | Absent) -> CounterBracket | Absent:
-    for reading in readings:
-        if isinstance(reading, Absent):
-            return reading
-    previous, opening, closing, following, last = (r for r in readings if present(r))
+def _bracket(
+    before: tuple[CounterReading, ...] | Absent,
+    closing: CounterReading | Absent,
+    after: tuple[CounterReading, ...] | Absent,
+) -> CounterBracket | Absent:
+    if not present(before):
+        return before
+    if not present(closing):
+        return closing
+    if not present(after):
+        return after
+    (previous, opening), (following, last) = before, after
     return CounterBracket(
         previous=previous, opening=opening, closing=closing, next=following, after_next=last
     )

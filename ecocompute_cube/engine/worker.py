@@ -19,8 +19,9 @@ from ecocompute_cube.engine.orders import (
     Warm,
 )
 from ecocompute_cube.engine.pace import spin
+from ecocompute_cube.engine.room import check_room
 from ecocompute_cube.engine.settling import Pass, settled, settled_by
-from ecocompute_cube.engine.window import measure
+from ecocompute_cube.engine.window import Window, measure
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, present, sha256_hex
 from ecocompute_cube.model.cost import Profiled
@@ -34,15 +35,16 @@ from ecocompute_cube.model.journal import (
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import PROTOCOL_ITERATIONS
 from ecocompute_cube.model.readings import (
-    CounterBracket,
     IdleReading,
+    OtherReadings,
     Span,
     Telemetry,
+    hottest,
 )
 from ecocompute_cube.units import nanoseconds, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ecocompute_cube.backends.base import InferenceBackend, Session
     from ecocompute_cube.device.base import Clock, PowerSource
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from ecocompute_cube.model.plan import Workload
     from ecocompute_cube.units import Second
 
+_NO_BOARD: Final = Absent(reason="no board")
+_NOT_ASKED: Final = Absent(reason="idle_not_measured: the plan asks for no idle power")
 _LONGEST_PRECISE: Final = 10_000  # generations; a stop for a clock that does not move
 
 
@@ -57,6 +61,7 @@ class ArmWorker:
     """Carries out orders for one arm, in the order they come.
 
     ``pace`` times the host around each window; where time is scripted, it would only take time.
+    ``others`` are the further boards of a model that is split; ``device`` then names them all.
     """
 
     def __init__(
@@ -66,9 +71,10 @@ class ArmWorker:
         clock: Clock,
         device: str,
         pace: Callable[[Clock], Second] = spin,
+        others: Sequence[PowerSource] = (),
     ) -> None:
         self._backend = backend
-        self._source = source
+        self._boards = () if source is None else (source, *others)
         self._clock = clock
         self._device = device
         self._pace = pace
@@ -81,7 +87,8 @@ class ArmWorker:
         if isinstance(order, Load):
             return self._load(order)
         if isinstance(order, Calibrate):
-            return calibrate(order, self._backend.kernels(), self._source, self._clock)
+            source = self._boards[0] if self._boards else None
+            return calibrate(order, self._backend.kernels(), source, self._clock)
         if self._loaded is None:
             raise ArmFailed("not_loaded", "The arm was asked to work before it was loaded.", "")
         load, session = self._loaded
@@ -98,11 +105,13 @@ class ArmWorker:
         """Free the model and the board."""
         if self._loaded is not None:
             self._loaded[1].close()
-        if self._source is not None:
-            self._source.close()
+        for board in self._boards:
+            board.close()
 
     def _load(self, order: Load) -> ArmReady:
         start = self._clock.now_ns()
+        if len(self._boards) > 1:
+            check_room(order.arm, order.manifest, Path(order.folder), self._boards)
         session = self._backend.load(order.arm, order.manifest, Path(order.folder))
         certificate = session.certificate()
         check_certificate(order.arm.precision, self._device, certificate)
@@ -122,7 +131,7 @@ class ArmWorker:
         rule = load.protocol.warmup
         passes: list[Pass] = []
         temperatures: list[MaybeFloat] = [self._temperature()]
-        idle = self._idle(load, order.own_processes)
+        idle, *others_idle = self._idle(load, order.own_processes)
         done = False
         while len(passes) < rule.max_passes and not done:
             tokens = self._pass_tokens(load)
@@ -143,6 +152,7 @@ class ArmWorker:
             temperatures_c=tuple(temperatures),
             settled=done,
             idle=idle,
+            others_idle=tuple(others_idle),
         )
 
     def _pass_tokens(self, load: Load) -> int:
@@ -164,24 +174,30 @@ class ArmWorker:
         return Pass(took, (after - before) / (workload.counted(tokens) * workload.batch))
 
     def _counter(self) -> int | Absent:
-        return Absent(reason="no board") if self._source is None else self._source.energy_mj()
+        """All boards' energy so far."""
+        total = 0
+        for board in self._boards:
+            read = board.energy_mj()
+            if not present(read):
+                return read
+            total += read
+        return total if self._boards else _NO_BOARD
 
     def _temperature(self) -> MaybeFloat:
-        seen = self._telemetry(())
-        return seen.temperature_c if present(seen) else seen
+        return hottest(board.telemetry(frozenset()).temperature_c for board in self._boards)
 
-    def _idle(self, load: Load, own: tuple[int, ...]) -> IdleReading | Absent:
+    def _idle(self, load: Load, own: tuple[int, ...]) -> tuple[IdleReading | Absent, ...]:
+        """Of every board; of none in a rehearsal, which is told once."""
         idle_s = load.protocol.idle_s
-        if self._source is None:
-            return Absent(reason="no board")
+        if not self._boards:
+            return (_NO_BOARD,)
         if not idle_s:
-            return Absent(reason="idle_not_measured: the plan asks for no idle power")
-        return read_idle(self._source, self._clock, frozenset(own), idle_s)
+            return (_NOT_ASKED,) * len(self._boards)
+        return read_idle(self._boards, self._clock, frozenset(own), idle_s)
 
-    def _telemetry(self, own: tuple[int, ...]) -> Telemetry | Absent:
-        if self._source is None:
-            return Absent(reason="no board")
-        return self._source.telemetry(frozenset(own))
+    def _telemetry(self, own: tuple[int, ...]) -> tuple[Telemetry | Absent, ...]:
+        seen = tuple(board.telemetry(frozenset(own)) for board in self._boards)
+        return seen or (_NO_BOARD,)
 
     def _measure(self, order: Measure, load: Load, session: Session) -> WindowMeasured:
         outputs: list[object] = []
@@ -189,23 +205,24 @@ class ArmWorker:
         work = self._work(load, order.least_s, session, outputs, ends)
         before = self._telemetry(order.own_processes)
         pace = self._pace(self._clock)
-        if self._source is None:
-            counter: CounterBracket | Absent = Absent(reason="no board")
-            span = self._without_board(session, work)
+        if self._boards:
+            first, *more = self._boards
+            read = measure(first, self._clock, session.sync, work, order.delay_s, more)
         else:
-            counter, span = measure(self._source, self._clock, session.sync, work, order.delay_s)
+            read = Window(_NO_BOARD, self._without_board(session, work))
         pace_after = self._pace(self._clock)
         after = self._telemetry(order.own_processes)
         ledger = session.ledger(outputs)
+        idle = self._idle(load, order.own_processes)
         window = WindowMeasured(
             arm=load.arm.id,
             session=order.place.session,
             group=order.place.group,
             block=order.place.block,
             position=order.place.position,
-            counter=counter,
+            counter=read.counter,
             delay_ns=nanoseconds(order.delay_s),
-            work=span,
+            work=read.work,
             least_s=order.least_s,
             iterations=len(outputs),
             iteration_ends_ns=tuple(ends),
@@ -213,9 +230,16 @@ class ArmWorker:
             output_sha256=ledger.output_sha256,
             first_ids=() if self._told else ledger.first_ids,
             host_spin_s=(pace, pace_after),
-            before=before,
-            after=after,
-            idle=self._idle(load, order.own_processes),
+            before=before[0],
+            after=after[0],
+            idle=idle[0],
+            others=tuple(
+                OtherReadings(counter=counter, before=begun, after=ended, idle=rest)
+                for counter, begun, ended, rest in zip(
+                    read.others, before[1:], after[1:], idle[1:], strict=True
+                )
+            ),
+            look_ns=read.look_ns,
         )
         self._told = True
         return window

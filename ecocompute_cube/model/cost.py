@@ -13,7 +13,7 @@ from ecocompute_cube.model.readings import CounterBracket, IdleReading, Span, Ti
 class Work(Record):
     """What is read from memory, and multiplied."""
 
-    bytes: Count
+    bytes: Count  #: read
     flop: Count  #: operations; a multiplication with its addition is two
 
 
@@ -24,7 +24,7 @@ class StepCost(Record):
     such as weights that are dequantized to memory first, is not in it.
     """
 
-    layers: int = Field(ge=1)
+    layers: int = Field(ge=1)  #: decoder layers
     weights: Work | Absent  #: of all weights that a step multiplies with, as they are stored
     position: Work | Absent  #: of keys and values, for each position that a row attends to
 
@@ -33,8 +33,8 @@ class KernelRun(Record):
     """One kernel, launched again and again between readings of the counter."""
 
     amount: int = Field(ge=1)  #: bytes read and written, or operations, of all launches
-    counter: CounterBracket | Absent
-    work: Span
+    counter: CounterBracket | Absent  #: the five readings around it
+    work: Span  #: of all launches
 
 
 class Calibrated(Record):

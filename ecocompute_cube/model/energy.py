@@ -105,8 +105,18 @@ class Measurement(Record):
     iterations_note: str
 
 
+class BoardEnergy(Record):
+    """One board's part of the energy, where a model is split over several."""
+
+    board_sha256: Sha256  #: of its UUID
+    energy_joules: float  #: over the counted windows
+    reading_bound_joules: tuple[float, float]  #: what this board's own readings allow
+    avg_power_watts: float  #: over the work
+    weight_bytes: MaybeInt  #: of the arm's weights, on this board
+
+
 class ResultsMeasured(Record):
-    """Numbers from a board."""
+    """Numbers from a board, or the sums of several."""
 
     basis: Literal["measured"]
     total_energy_joules: Positive
@@ -125,6 +135,8 @@ class ResultsMeasured(Record):
     per: Literal["output token", "prompt token"] | Absent = EARLY  #: what energy is divided by
     time_to_first_token_s: MaybeFloat = EARLY  #: of phase prefill: median over generations
     vs_baseline: Comparison | Absent = EARLY  #: where FP16 does not fit: against what stands in
+    #: what the energy is the sum of, where a model is split over boards; left out if it is not
+    boards: tuple[BoardEnergy, ...] | Absent = EARLY_FIELD
     note: str
 
 
@@ -225,6 +237,7 @@ class TraceFile(Record):
     sha256: Sha256
     achieved_rate_hz: MaybeFloat
     longest_gap_s: MaybeFloat
+    board: MaybeInt = EARLY_FIELD  #: its place in the session; left out if there is one board
 
 
 class PowerTrace(Record):

@@ -15,7 +15,7 @@ across boots.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -38,10 +38,12 @@ from ecocompute_cube.model.plan import Plan
 from ecocompute_cube.model.readings import (
     EARLY,
     EARLY_FIELD,
+    LOOK_FIELD,
     Board,
     CounterBracket,
     IdleReading,
     Ns,
+    OtherReadings,
     PowerKind,
     Span,
     Telemetry,
@@ -61,6 +63,8 @@ TRACE_COLUMNS: Final = (
     "event_reasons",
 )
 GENESIS: Final = "0" * 64  #: ``prev`` of the first line
+#: The place of a board in its session, from 0; left out when written if it is the first.
+PLACE_FIELD: Final[Any] = Field(default=0, exclude_if=lambda value: not value)
 
 ContainerKind: TypeAlias = Literal["docker", "podman", "other"]
 Reach: TypeAlias = Literal["host", "namespace"]
@@ -114,6 +118,8 @@ class Certificate(Record):
     settings: dict[str, str]  #: quantizer settings as found on the loaded modules
     weight_bytes: int = Field(ge=0)
     devices: tuple[str, ...]
+    #: of the weights, on each device; left out where all lie on one
+    device_bytes: dict[str, Count] = Field(default_factory=dict, exclude_if=lambda value: not value)
     allocated_bytes: MaybeInt
     torch_cuda: MaybeStr
     kernels: str  #: the library doing the quantized products
@@ -145,8 +151,16 @@ class Resumed(Record):
     torn_bytes: Count  #: set aside from an unfinished last line
 
 
+class OtherBoard(Record):
+    """A further board of a session, over which models are split."""
+
+    board: Board
+    tick: Tick | Absent
+    capabilities: Capabilities  #: what it offers, asked when the session opened
+
+
 class SessionOpened(Record):
-    """From here on: this board, driver, boot and host."""
+    """From here on: this board, or these, driver, boot and host."""
 
     kind: Literal["session"] = "session"
     session: Count
@@ -156,9 +170,28 @@ class SessionOpened(Record):
     isolation: Isolation | Absent = EARLY
     #: what the board offers, asked when the session opened; left out by early versions
     capabilities: Capabilities | Absent = EARLY_FIELD
+    #: the boards after the first, in the order in which they hold the layers; left out if none
+    others: tuple[OtherBoard, ...] = Field(default=(), exclude_if=lambda value: not value)
     python: str
     packages: dict[str, str]
     resident: bool  #: arms stay loaded between visits
+
+    @property
+    def boards(self) -> tuple[Board, ...]:
+        """Every board, in order; none in a rehearsal."""
+        first = () if isinstance(self.board, Absent) else (self.board,)
+        return (*first, *(other.board for other in self.others))
+
+    @property
+    def ticks(self) -> tuple[Tick | Absent, ...]:
+        """Of every board's counter."""
+        return (self.tick, *(other.tick for other in self.others))
+
+    @property
+    def slowest(self) -> Tick | Absent:
+        """The longest tick of any board's counter; a reason where no board has one."""
+        known = [tick for tick in self.ticks if not isinstance(tick, Absent)]
+        return max(known, key=lambda tick: tick.median_ms, default=self.tick)
 
 
 class BlockOpened(Record):
@@ -199,6 +232,10 @@ class Warmed(Record):
     settled: bool
     #: before the first pass; left out by early versions
     idle: IdleReading | Absent = EARLY_FIELD
+    #: the same of the session's further boards, in its order; left out if there are none
+    others_idle: tuple[IdleReading | Absent, ...] = Field(
+        default=(), exclude_if=lambda value: not value
+    )
 
 
 class WindowMeasured(Record):
@@ -232,6 +269,9 @@ class WindowMeasured(Record):
     after: Telemetry | Absent
     #: when the board had come to rest again; left out by early versions
     idle: IdleReading | Absent = EARLY_FIELD
+    #: of the session's further boards, in its order; left out if there are none
+    others: tuple[OtherReadings, ...] = Field(default=(), exclude_if=lambda value: not value)
+    look_ns: Ns = LOOK_FIELD
 
 
 class QualityScored(Record):
@@ -282,6 +322,7 @@ class TraceStored(Record):
     longest_gap_s: MaybeFloat
     #: of a record whose samples are on the wall clock; polled ones are on ours
     clock: ClockAlignment | Absent = EARLY
+    board: Count = PLACE_FIELD  #: its place in the session; left out if it is the first
     phases: dict[str, Ns]  #: load_start, model_ready, warmup_end, measure_start, …
 
 
@@ -293,6 +334,7 @@ class TraceLost(Record):
     session: Count
     group: Count
     block: Count
+    board: Count = PLACE_FIELD  #: its place in the session; left out if it is the first
     reason: str
 
 

@@ -67,6 +67,7 @@ DEFAULT_BLOCKS: Final = 3
 PRECISE_S: Final = 20.0  # two ticks of 100 ms are then 1 % of a window
 PRECISE_TICKS: Final = 200  # the same where a tick is longer
 IDLE_S: Final = 1.0  # ten ticks of the slowest counter seen
+MOST_BOARDS: Final = 16  # in one host of NVIDIA's largest (HGX, DGX-2)
 
 
 class ArmChoice(Record):
@@ -271,6 +272,8 @@ class Plan(Record):
     #: what others are compared with where FP16 does not fit the board; null: the widest that does;
     #: left out when written if null
     baseline: Precision | None = Field(default=None, exclude_if=lambda value: value is None)
+    #: how many boards each model is split over, by layers; left out when written if it is 1
+    boards: int = Field(default=1, ge=1, le=MOST_BOARDS, exclude_if=lambda value: value == 1)
     protocol: Protocol = Protocol()
     quality: Quality = Quality()
 
@@ -360,6 +363,7 @@ class Plan(Record):
         for workload in data["workloads"]:
             workload["output_tokens"] = min(workload["output_tokens"], REHEARSAL_TOKENS)
         data["quality"]["max_windows"] = 1
+        data.pop("boards", None)
         return Plan.model_validate_json(json.dumps(data))
 
     def public(self) -> Plan:

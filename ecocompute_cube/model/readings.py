@@ -7,6 +7,7 @@ across boots.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -31,6 +32,10 @@ EARLY: Final = Absent(reason="not recorded by early versions")
 EARLY_FIELD: Final[Any] = Field(default=EARLY, exclude_if=lambda value: value == EARLY)
 
 Ns = Annotated[int, Field(ge=0)]
+
+#: Of several boards, whose counters are looked at in turn: the longest time from one look at a
+#: board to the look that saw its tick. Left out when written where there is one board.
+LOOK_FIELD: Final[Any] = Field(default=0, exclude_if=lambda value: not value)
 
 
 class PowerKind(enum.StrEnum):
@@ -89,6 +94,16 @@ class Telemetry(Record):
     utilization_pct: MaybeFloat = EARLY_FIELD  #: of the last second or less, by the driver
 
 
+def hottest(temperatures: Iterable[MaybeFloat]) -> MaybeFloat:
+    """The highest of boards' temperatures; a reason where one is not told, or there is no board."""
+    highest: MaybeFloat = Absent(reason="no board")
+    for temperature in temperatures:
+        if isinstance(temperature, Absent):
+            return temperature
+        highest = temperature if isinstance(highest, Absent) else max(highest, temperature)
+    return highest
+
+
 class CounterReading(Record):
     """One reading of the energy counter, between two looks at the clock."""
 
@@ -129,3 +144,13 @@ class IdleReading(Record):
     first: CounterReading | Absent  #: where it begins
     last: CounterReading | Absent  #: where it ends
     seen: Telemetry  #: at the end
+    look_ns: Ns = LOOK_FIELD
+
+
+class OtherReadings(Record):
+    """What a further board of the session told around the same work."""
+
+    counter: CounterBracket | Absent  #: readings of its own counter
+    before: Telemetry | Absent  #: what it said of itself before
+    after: Telemetry | Absent  #: and after
+    idle: IdleReading | Absent  #: when the board had come to rest again

@@ -8,10 +8,11 @@ from pydantic import Field
 
 from ecocompute_cube.model.base import Absent, Count, MaybeFloat, Record, Sha256, UtcTime
 from ecocompute_cube.model.claims import Comparison, Effect, Finding, Idle, Interval
-from ecocompute_cube.model.journal import Host
+from ecocompute_cube.model.journal import Host, OtherBoard
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import Plan, Precision, Runtime, Workload
 from ecocompute_cube.model.readings import (
+    EARLY_FIELD,
     Board,
     PowerKind,
     Tick,
@@ -71,12 +72,14 @@ class ArmReport(Record):
 
 
 class SessionReport(Record):
-    """One board, driver, boot and host."""
+    """One board, or several that models are split over, driver, boot and host."""
 
     session: Count
     opened_utc: UtcTime
     board: Board | Absent
     tick: Tick | Absent
+    #: the boards after the first; left out if there are none
+    others: tuple[OtherBoard, ...] | Absent = EARLY_FIELD
     host: Host
     python: str
     packages: dict[str, str]

@@ -21,8 +21,13 @@ _LENT: Final = frozenset({"host-vgpu", "host-vsga"})
 def board_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
     """Findings about the boards that one arm was measured on; early journals give none."""
     measured_in = {window.fact.session for window in run.windows[arm.id]}
-    offers = [s.capabilities for s in run.known.sessions if s.session in measured_in]
-    known = [each for each in offers if present(each)]
+    sessions = [s for s in run.known.sessions if s.session in measured_in]
+    known = [
+        each
+        for session in sessions
+        for each in (session.capabilities, *(other.capabilities for other in session.others))
+        if present(each)
+    ]
     return (
         *_module_scope(arm, known),
         *_virtual_guests(arm, known),

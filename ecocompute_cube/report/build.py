@@ -15,7 +15,7 @@ from ecocompute_cube.model.base import Absent, MaybeFloat, present
 from ecocompute_cube.model.claims import Comparison, Idle, Interval
 from ecocompute_cube.model.journal import QualityScored
 from ecocompute_cube.model.plan import BASELINE, Arm, Phase
-from ecocompute_cube.model.readings import PowerKind
+from ecocompute_cube.model.readings import EARLY, PowerKind
 from ecocompute_cube.model.report import (
     FORMAT,
     ArmReport,
@@ -215,6 +215,7 @@ def _sessions(run: RunEvidence) -> tuple[SessionReport, ...]:
             session=session.session,
             opened_utc=opened[session.session],
             board=session.board,
+            others=session.others or EARLY,
             tick=session.tick,
             host=session.host,
             python=session.python,

@@ -74,9 +74,10 @@ def as_csv(reports: Sequence[Report]) -> str:
 
 def _identity(report: Report, arm: ArmReport) -> dict[str, object]:
     boards = [session.board for session in report.sessions if present(session.board)]
+    split = f"{report.plan.boards} x " if report.plan.boards > 1 and boards else ""
     return {
         "run_id": report.run_id,
-        "gpu": " + ".join(sorted({board.name for board in boards})) or "none",
+        "gpu": split + (" + ".join(sorted({board.name for board in boards})) or "none"),
         "driver": " + ".join(sorted({board.driver for board in boards})),
         "model": arm.model,
         "weights": arm.weights,

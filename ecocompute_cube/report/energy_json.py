@@ -23,7 +23,8 @@ from ecocompute_cube.model.energy import (
 )
 from ecocompute_cube.model.journal import QualityScored, SessionOpened
 from ecocompute_cube.model.plan import BASELINE, Arm, Phase
-from ecocompute_cube.model.readings import PowerKind
+from ecocompute_cube.model.readings import EARLY, PowerKind
+from ecocompute_cube.report.apart import board_energies
 from ecocompute_cube.report.baselines import DOES_NOT_FIT, baseline_of
 from ecocompute_cube.report.build import perplexity, worst_source
 from ecocompute_cube.report.findings import arm_findings, findings_of
@@ -149,11 +150,11 @@ def _source(known: ArmEvidence) -> Literal["direct-nvml", "none", "scripted"]:
 def _system(known: ArmEvidence) -> SystemUnderTest:
     session = known.sessions[0]
     board = session.board
-    hashes = {s.board.uuid_sha256 for s in known.sessions if present(s.board)}
+    hashes = {board.uuid_sha256 for s in known.sessions for board in s.boards}
     return SystemUnderTest(
         gpu=board.name if present(board) else "none",
         gpu_arch=board.architecture if present(board) else "none",
-        accelerator_count=1 if present(board) else 0,
+        accelerator_count=len(session.boards),
         host=session.host.platform,
         compute_capability=board.compute_capability if present(board) else board,
         memory_mib=board.memory_mib if present(board) else board,
@@ -189,7 +190,7 @@ def _workload(known: ArmEvidence) -> Workload:
 def _measurement(known: ArmEvidence) -> Measurement:
     plan = known.run.known.run.plan
     source = worst_source(known.windows)
-    ticks = [s.tick for s in known.sessions if present(s.tick)]
+    ticks = [s.slowest for s in known.sessions if present(s.slowest)]
     decoded = known.windows or known.run.windows[known.arm.id]
     warmed = [window.warmed.passes for window in decoded if window.warmed]
     return Measurement(
@@ -285,6 +286,7 @@ def _results(known: ArmEvidence) -> ResultsMeasured | ResultsUnavailable:
         vs_baseline=standing,
         per="prompt token" if known.arm.workload.phase is Phase.PREFILL else "output token",
         time_to_first_token_s=known.summary.time_to_first_token_s,
+        boards=board_energies(known.run.known, known.arm, known.windows) or EARLY,
         note=_results_note(known),
     )
 

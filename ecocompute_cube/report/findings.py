@@ -137,7 +137,7 @@ def _run_findings(run: RunEvidence) -> tuple[Finding, ...]:
 
 def _sessions_differ(run: RunEvidence) -> tuple[Finding, ...]:
     """Sessions on other drivers or processors may be pooled, but it must be said."""
-    drivers = {s.board.driver for s in run.known.sessions if present(s.board)}
+    drivers = {board.driver for s in run.known.sessions for board in s.boards}
     processors = {s.host.cpu for s in run.known.sessions if present(s.host.cpu)}
     differing = [sorted(each) for each in (drivers, processors) if len(each) > 1]
     return tuple(

@@ -39,5 +39,5 @@ def short_windows(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
 
 
 def _least_s(run: RunEvidence, window: Judged) -> float:
-    tick = next(s.tick for s in run.known.sessions if s.session == window.fact.session)
+    tick = next(s.slowest for s in run.known.sessions if s.session == window.fact.session)
     return max(PRECISE_S, PRECISE_TICKS * tick.median_ms / 1e3 if present(tick) else 0.0)

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from ecocompute_cube.analysis.evidence import Evidence, Visit, evidence, judged_windows
+from ecocompute_cube.analysis.evidence import Evidence, Kept, evidence, judged_windows
 from ecocompute_cube.analysis.gates import Judged, judge, valid
 from ecocompute_cube.analysis.traces import Trace, read_trace
 from ecocompute_cube.model.base import Absent, present
@@ -31,7 +31,7 @@ class RunEvidence(NamedTuple):
     windows: dict[str, tuple[Judged, ...]]
     counting: dict[str, tuple[Judged, ...]]  #: the windows that no finding forbids
     findings: dict[str, tuple[Finding, ...]]  #: by arm, the windows' own
-    traces: dict[Visit, Trace | Absent]
+    traces: dict[Kept, Trace | Absent]
 
     def manifest(self, arm: Arm) -> Manifest:
         """The model an arm runs."""
@@ -48,8 +48,8 @@ def read_run(folder: Path) -> RunEvidence:
     known = evidence(journal.records)
 
     @cache
-    def trace(visit: Visit) -> Trace | Absent:
-        stored = known.traces.get(visit)
+    def trace(kept: Kept) -> Trace | Absent:
+        stored = known.traces.get(kept)
         if isinstance(stored, TraceStored):
             return read_trace(folder, stored)
         return Absent(reason=stored.reason if stored else "no trace was kept")
@@ -68,7 +68,7 @@ def read_run(folder: Path) -> RunEvidence:
             arm: () if known.run.rehearsal else _window_findings([said for _, said in pairs])
             for arm, pairs in verdicts.items()
         },
-        traces={visit: trace(visit) for visit in known.traces},
+        traces={kept: trace(kept) for kept in known.traces},
     )
 
 

@@ -23,6 +23,7 @@ from ecocompute_cube.units import seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ecocompute_cube.analysis.evidence import Kept
     from ecocompute_cube.analysis.gates import Judged
     from ecocompute_cube.analysis.traces import Trace
     from ecocompute_cube.model.journal import SessionOpened
@@ -37,9 +38,26 @@ _WINDOW_NOTE: Final = (
 
 
 def _edges(windows: Sequence[Judged]) -> tuple[list[Telemetry], list[Telemetry]]:
+    """What the board, of several the first, said of itself before each window, and after it."""
     before = [w.fact.before for w in windows if present(w.fact.before)]
     after = [w.fact.after for w in windows if present(w.fact.after)]
     return before, after
+
+
+def _all_edges(windows: Sequence[Judged]) -> list[Telemetry]:
+    """What every board said of itself around the windows."""
+    before, after = _edges([board for window in windows for board in window.parts or (window,)])
+    return [*before, *after]
+
+
+def _kept(run: RunEvidence, windows: Sequence[Judged]) -> list[tuple[Kept, Trace | Absent]]:
+    """The trace of each board at the visits of these windows, where one was begun."""
+    visits = [
+        (*visit_of(window.fact), board)
+        for window in windows
+        for board in range(1 + len(window.fact.others))
+    ]
+    return [(visit, run.traces[visit]) for visit in visits if visit in run.traces]
 
 
 def _known(values: Sequence[MaybeFloat]) -> list[float]:
@@ -67,7 +85,8 @@ def thermal(run: RunEvidence, arm: Arm, windows: Sequence[Judged]) -> Thermal:
     warmed = [window.warmed for window in windows if window.warmed]
     settled = bool(warmed) and all(each.settled for each in warmed)
     known = bool(_known(starts)) and bool(_known(ends))
-    all_seen = [*starts, *ends, *_trace_temperatures(run, windows)] if known else []
+    around = [edge.temperature_c for edge in _all_edges(windows)]
+    all_seen = [*around, *_trace_temperatures(run, windows)] if known else []
     return Thermal(
         mode="steady",
         basis="measured" if known else "unavailable",
@@ -96,8 +115,8 @@ def _thermal_note(windows: Sequence[Judged], known: bool, settled: bool, arm: Ar
 
 
 def _trace_temperatures(run: RunEvidence, windows: Sequence[Judged]) -> list[MaybeFloat]:
-    traces = [run.traces.get(visit_of(window.fact)) for window in windows]
-    return [t for trace in traces if trace and present(trace) for _, t in trace.temperature_c]
+    traces = [trace for _, trace in _kept(run, windows)]
+    return [t for trace in traces if present(trace) for _, t in trace.temperature_c]
 
 
 def sample_rate(windows: Sequence[Judged]) -> int | None:
@@ -108,13 +127,11 @@ def sample_rate(windows: Sequence[Judged]) -> int | None:
 
 def power_trace(run: RunEvidence, arm: Arm, windows: Sequence[Judged]) -> PowerTrace | Absent:
     """The trace files of the counted windows' visits; those that cannot be read are left out."""
-    kept = [
-        (run.known.traces.get(visit_of(w.fact)), run.traces.get(visit_of(w.fact))) for w in windows
-    ]
+    kept = [(run.known.traces[visit], trace) for visit, trace in _kept(run, windows)]
     files = tuple(
-        _trace_file(arm, stored, trace)
+        _trace_file(arm, stored, trace, run.known.run.plan.boards > 1)
         for stored, trace in kept
-        if isinstance(stored, TraceStored) and trace is not None and present(trace) and trace.t_ns
+        if isinstance(stored, TraceStored) and present(trace) and trace.t_ns
     )
     rate = sample_rate(windows)
     if not files or rate is None:
@@ -130,7 +147,7 @@ def power_trace(run: RunEvidence, arm: Arm, windows: Sequence[Judged]) -> PowerT
     )
 
 
-def _trace_file(arm: Arm, stored: TraceStored, trace: Trace) -> TraceFile:
+def _trace_file(arm: Arm, stored: TraceStored, trace: Trace, split: bool) -> TraceFile:
     start = trace.t_ns[0]
     marks = {"trace_start": start, **stored.phases}
     return TraceFile(
@@ -143,6 +160,7 @@ def _trace_file(arm: Arm, stored: TraceStored, trace: Trace) -> TraceFile:
         sha256=stored.sha256,
         achieved_rate_hz=stored.achieved_hz,
         longest_gap_s=stored.longest_gap_s,
+        board=stored.board if split else EARLY,
     )
 
 
@@ -164,7 +182,7 @@ def environment(sessions: Sequence[SessionOpened], windows: Sequence[Judged]) ->
         idle_before=_first([each.seen.temperature_c for each in _at_rest(windows)]),
         start=_first([edge.temperature_c for edge in before]),
         end=_last([edge.temperature_c for edge in after]),
-        peak=_peak([edge.temperature_c for edge in (*before, *after)]),
+        peak=_peak([edge.temperature_c for edge in _all_edges(windows)]),
     )
     return Environment(
         gpu_uuid=board.uuid_sha256 if present(board) else None,
@@ -177,8 +195,8 @@ def environment(sessions: Sequence[SessionOpened], windows: Sequence[Judged]) ->
         capture_method="NVML, before and after each window, in the measured process"
         if before
         else "none: no window was measured on a board",
-        event_reasons=_reasons([*before, *after]),
-        foreign_processes=_foreign([*before, *after]),
+        event_reasons=_reasons(_all_edges(windows)),
+        foreign_processes=_foreign(_all_edges(windows)),
         isolation=sessions[0].isolation if sessions else EARLY,
         wsl2=sessions[0].host.wsl2 if sessions else EARLY,
         reasons=_null_reasons(values, clocks, temperatures, windows),

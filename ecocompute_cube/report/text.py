@@ -16,7 +16,7 @@ from ecocompute_cube.report.why_text import why_lines
 
 if TYPE_CHECKING:
     from ecocompute_cube.model.claims import Agreement, Comparison, Effect, Finding, Interval
-    from ecocompute_cube.model.report import ArmReport, Report, Trends
+    from ecocompute_cube.model.report import ArmReport, Report, SessionReport, Trends
     from ecocompute_cube.model.stop import Stopping
 
 _NONE: Final = "–"
@@ -217,11 +217,16 @@ def _machines(report: Report) -> list[str]:
 
 def _sessions(report: Report) -> list[str]:
     return [
-        f"session {s.session + 1}: {s.board.name}, driver {s.board.driver}, {_host(s.host.cpu)}"
+        f"session {s.session + 1}: {_count(s)}{s.board.name}, driver {s.board.driver}, "
+        f"{_host(s.host.cpu)}"
         if present(s.board)
         else f"session {s.session + 1}: no board, {_host(s.host.cpu)}"
         for s in report.sessions
     ]
+
+
+def _count(session: SessionReport) -> str:
+    return f"{1 + len(session.others)} x " if present(session.others) else ""
 
 
 def _host(cpu: str | Absent) -> str:

@@ -74,7 +74,8 @@ def _inputs(run: RunEvidence, arm: Arm) -> _Inputs | Absent:
     if not windows:
         return Absent(reason=trouble_of(run, arm.id) or "no valid window")
     found, cost = _found(windows), _cost(run, windows)
-    step = run.known.ready[arm.id][-1].step
+    ready = run.known.ready.get(arm.id)
+    step = ready[-1].step if ready else Absent(reason="the journal does not say what was loaded")
     needed = needs(step, arm.workload, arm.runtime) if present(step) else step
     if not present(found):
         return found

@@ -142,7 +142,7 @@ class _Session(FakeSession):
         self._passes = 0
 
     def certificate(self) -> Certificate:
-        return super().certificate().model_copy(update={"devices": (self._place,)})
+        return super().certificate().model_copy(update={"devices": tuple(self._place.split(","))})
 
     def generate(self, iteration: int, output_tokens: int) -> object:
         self._passes += 1

@@ -14,7 +14,13 @@ import os
 import sys
 from pathlib import Path
 
-from ecocompute_cube.device.nvml import Chosen, NvmlBoard, choose_board, require_board
+from ecocompute_cube.device.nvml import (
+    Chosen,
+    NvmlBoard,
+    choose_board,
+    choose_boards,
+    require_boards,
+)
 from ecocompute_cube.errors import EcoError
 from ecocompute_cube.model.base import Absent, Record
 
@@ -44,8 +50,15 @@ class Asked:
             chosen = self.choose()
             return {"uuid": chosen.uuid, "remark": chosen.remark}
         if word == "require":
-            require_board(os.environ, self._root)
+            require_boards(int(argument or 1), os.environ, self._root)
             return None
+        if word == "together":
+            several = choose_boards(int(argument), os.environ, self._root)
+            self._held += several
+            return [chosen.uuid for chosen in several]
+        return self._of_a_board(word, argument)
+
+    def _of_a_board(self, word: str, argument: str) -> object:
         if word == "touch":
             return Path(argument).write_text("gone")
         if word == "telemetry":

@@ -1,7 +1,7 @@
 """Looks at the machine below ``STUB_ROOT`` in a process of its own, and prints what was found.
 
 ``look.py OUTPUT``: as JSON. ``LOOK_PACKAGES`` are the installed packages, as JSON; ``LOOK_NEEDS`` a
-plan's name, bytes on disk and bytes of memory.
+plan's name, bytes on disk, bytes of memory, and boards if more than one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ecocompute_cube.model.base import Absent
 
 
 def main(output: str) -> None:
-    plan, disk, memory = json.loads(os.environ.get("LOOK_NEEDS", '["small", 1000, 1000]'))
-    needs = Needs(plan, disk, memory) if plan else Absent(reason="no plan was named")
+    plan, *rest = json.loads(os.environ.get("LOOK_NEEDS", '["small", 1000, 1000]'))
+    needs = Needs(plan, *rest) if plan else Absent(reason="no plan was named")
     packages = json.loads(os.environ["LOOK_PACKAGES"])
     machine = Machine(packages, os.environ, Path(os.environ["STUB_ROOT"]))
     print(examine(machine, needs, Path(output)).model_dump_json())

@@ -13,6 +13,7 @@ import pytest
 from ecocompute_cube.device.lock import claim
 from ecocompute_cube.device.presence import driver_present
 from ecocompute_cube.doctor import as_text
+from ecocompute_cube.model.base import present
 from ecocompute_cube.model.doctor import Diagnosis
 
 from ..device.conftest import ONE, ROOT, Stub
@@ -291,6 +292,25 @@ def test_id_neighbour_the_free_one_of_two_boards_would_be_chosen(stub: Stub) -> 
     ]
     assert getattr(found.board, "name", None) == "NVIDIA B"
     assert "NVIDIA A) is being measured by another run" in as_text(found)
+
+
+def test_a_plan_for_two_boards_is_told_whether_two_can_be_had(stub: Stub) -> None:
+    needs = {"LOOK_NEEDS": '["split", 1000, 1000, 2]'}
+    found = look(stub, boards=TWO, **needs)
+    assert found.can_measure
+    assert [board.chosen for board in found.boards] == [True, True]
+    alone = look(stub, boards=TWO).board_memory.free_mib
+    assert present(alone) and found.board_memory.free_mib == 2 * alone
+    few = look(stub, **needs)
+    assert not few.can_measure and codes(few) == {"too_few_boards"}
+    two_kinds = look(stub, boards=TWO, name_1="NVIDIA B", **needs)
+    assert codes(two_kinds, "stops") == {"mixed_boards"}
+    taken = claim(ONE, stub.root)
+    assert taken is not None
+    busy = look(stub, boards=TWO, **needs)
+    taken.close()
+    assert codes(busy, "stops") == {"board_busy"}
+    assert "of 2 here 1 can be had" in as_text(busy)
 
 
 def test_looking_keeps_the_board_from_nobody_afterwards(stub: Stub) -> None:

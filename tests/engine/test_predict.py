@@ -92,6 +92,16 @@ def test_an_adaptive_rule_takes_from_its_least_to_its_most_blocks() -> None:
     assert least.least_s == least.total_s
 
 
+def test_each_board_of_several_has_a_context_of_its_own_and_the_forecast_names_them(
+    tmp_path: Path,
+) -> None:
+    one, two = (plan(arms=["FP16"], boards=boards) for boards in (1, 2))
+    (small,), (large,) = (of(asked).memory_bytes.values() for asked in (one, two))
+    assert small < large < small + 1e9
+    assert "over 2 boards" in forecast(two, tmp_path).text()
+    assert "boards" not in forecast(one, tmp_path).text()
+
+
 def test_a_forecast_says_that_pauses_to_cool_down_come_on_top(tmp_path: Path) -> None:
     assert "pauses" not in forecast(plan(), tmp_path).text()
     cooled = plan(protocol={"cooldown": {"within_c": 3.0, "max_s": 90.0}})

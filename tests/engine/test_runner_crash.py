@@ -116,7 +116,7 @@ def start(scene: Scene, facts: tuple[Fact, ...], sync: Sync) -> None:
         journal.append(session)
         rig = Rig(
             executor=InProcess(lambda: _worker(scene)),
-            tracer=ScriptedTracer(scene.board, scene.clock),
+            tracers=(ScriptedTracer(scene.board, scene.clock),),
             clock=scene.clock,
             say=scene.lines.append,
             folder=folder,

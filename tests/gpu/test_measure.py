@@ -40,13 +40,14 @@ class Bench:
         self.results, self._models, self._environment = folder / "results", models, environment
         self._plan = folder / "plan.yaml"
 
-    def plan(self, arms: list[str], blocks: int) -> None:
+    def plan(self, arms: list[str], blocks: int, boards: int = 1) -> None:
         warmup = {"min_passes": 2, "max_passes": 3, "output_tokens": TOKENS}
         protocol = {"mode": "precise", "window_s": 2.0, "blocks": blocks, "warmup": warmup}
         plan = {
             "name": "gpu-test",
             "models": [MODEL],
             "arms": arms,
+            "boards": boards,
             "workloads": [{"prompt_tokens": 10, "output_tokens": TOKENS}],
             "protocol": protocol,
             "quality": {"enabled": False},

@@ -304,6 +304,16 @@ def test_what_stands_in_for_fp16_must_be_an_arm() -> None:
         Plan(name="a", arms=("FP16", "NF4"), baseline=Precision.INT8)
 
 
+def test_one_board_leaves_no_trace_and_more_are_another_plan() -> None:
+    assert "boards" not in plan(boards=1).model_dump(mode="json")
+    assert plan(boards=1).sha256 == plan().sha256 != plan(boards=2).sha256
+    assert plan(boards=2).public().boards == 2
+    assert plan(boards=2).rehearsed().boards == 1  # on the CPU there are none
+    for boards in (0, -1, 17, 1.5, "2"):
+        with pytest.raises(ValidationError):
+            plan(boards=boards)
+
+
 def test_capitals_do_not_matter_in_either_half_of_an_arm() -> None:
     (arm,) = Plan(name="a", arms=("fp16/LOOP",)).expanded()
     assert (arm.precision, arm.runtime) == ("FP16", "loop")

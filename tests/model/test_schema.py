@@ -27,6 +27,7 @@ from ecocompute_cube.model.schema import DOCUMENTS, drifted, schema_path
 from ecocompute_cube.report.write import write_energy, write_report
 
 from ..run.rig import Scene, plan
+from ..run.two_boards import TwoBoards
 
 Json = Any
 calm = settings(deadline=None, max_examples=150)
@@ -54,10 +55,12 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
     write_energy(run)
     rehearsal = Scene(folder).measure(plan(**QUICK), rehearse=True)
     write_energy(rehearsal)
+    split = TwoBoards(folder / "two").measure(plan(**QUICK, boards=2))
+    write_energy(split)
     write_report(scene.output, folder / "report", scene.lines.append)
-    journal = [*_lines(run), *_lines(rehearsal)]
+    journal = [*_lines(run), *_lines(rehearsal), *_lines(split)]
     found = {
-        "energy": [json.loads(p.read_text()) for p in scene.output.rglob("energy.json")],
+        "energy": [json.loads(p.read_text()) for p in folder.rglob("energy.json")],
         "journal-line": journal,
         "manifest": journal[0]["record"]["models"],
         "plan": [journal[0]["record"]["plan"], {"name": "p"}],

@@ -137,11 +137,11 @@ class Scene:
         request = Request(asked, self.models, self.output, rehearse, max_minutes)
         return measure(request, self._equipment, self.lines.append)
 
-    def _equipment(self, rehearse: bool) -> Equipment:
+    def _equipment(self, rehearse: bool, boards: int) -> Equipment:
         return Equipment(
             source=None if rehearse else self.board,
             executor=lambda folder: InProcess(lambda: self._worker(rehearse)),
-            tracer=None if rehearse else ScriptedTracer(self.board, self.clock),
+            tracers=() if rehearse else (ScriptedTracer(self.board, self.clock),),
             clock=self.clock,
             memory_bytes=2**37,
         )
