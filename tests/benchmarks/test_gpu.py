@@ -6,10 +6,12 @@ import csv
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks.gpu import locked_load, observer
 from benchmarks.gpu.locked_load import Beat, polled, spread
 from benchmarks.gpu.observer import Reading, costs
+from benchmarks.gpu.replays import pace, same_ids
 from ecocompute_cube.model.readings import Span
 
 
@@ -88,3 +90,14 @@ def test_what_is_decoded_beside_the_meter_is_what_the_product_decodes() -> None:
     loop, eager = (decoding(model, runtime, 8) for runtime in (Runtime.LOOP, Runtime.EAGER))
     assert loop().tolist() == loop().tolist() == eager().tolist()
     assert torch.get_default_dtype() is torch.float32
+
+
+def test_a_pace_is_of_whole_generations() -> None:
+    done: list[int] = []
+    assert pace(lambda: done.append(1), lambda: None, 0.0) > 0
+    assert len(done) == 1
+
+
+def test_ids_are_compared_with_the_first_time() -> None:
+    draws = iter([[1, 2, 3], [1, 2, 3], [1, 9, 3], [7, 2, 3], [1, 2, 3]])
+    assert same_ids(lambda: torch.tensor([next(draws)])) == [3, 1, 0, 3]
