@@ -2,7 +2,7 @@
 
 Run on a GPU host: ``python -m benchmarks.gpu.replays [--seconds S] [--csv FILE]``. A model of 0.5B
 with random weights decodes as a CUDA graph: when it is fresh, after a rest, after another process
-has computed on the board, beside one that only holds a context, and captured anew; tokens/s of each.
+has computed on the board, beside one that only holds a context, and captured anew: tokens/s each.
 Then every runtime decodes the same prompt again and again: how many ids come before the first that
 differs from the first time. Two to three minutes; no energy is measured.
 """
