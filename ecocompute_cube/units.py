@@ -14,6 +14,7 @@ MillijoulePerToken = NewType("MillijoulePerToken", float)
 _NS_PER_S = 1_000_000_000
 _MJ_PER_J = 1_000
 _BYTES_PER_GIB = 2**30
+_KJ_PER_KWH = 3_600
 
 
 def seconds(ns: int) -> Second:
@@ -42,6 +43,11 @@ def mj_per_token(energy: Joule, tokens: int) -> MillijoulePerToken:
     Raises ZeroDivisionError for no tokens: an absent figure is a reason, never zero.
     """
     return MillijoulePerToken(energy * _MJ_PER_J / tokens)
+
+
+def kwh(kj: float) -> float:
+    """Kilojoules to kilowatt-hours."""
+    return kj / _KJ_PER_KWH
 
 
 def gib(size_bytes: float) -> float:

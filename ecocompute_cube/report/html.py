@@ -1,33 +1,83 @@
-"""report.html: one self-contained page, no script, nothing fetched."""
+"""report.html: one file that works from a disk, offline, under a strict content policy.
+
+Every chart is there twice: as an SVG drawn here, for print, archives and browsers without scripts,
+and as the Vega-Lite specification that the page's own copy of Vega draws over it. Scripts are named
+in the policy by their hashes, so that nothing else can run; data lie in JSON blocks.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import base64
+import csv
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ecocompute_cube import __version__
-from ecocompute_cube.model.base import printable
-from ecocompute_cube.report.charts import as_svg, energy_bars
+from ecocompute_cube.model.base import present, printable
+from ecocompute_cube.report.charts.every import charts_of
+from ecocompute_cube.report.charts.power import MOST_VISITS, power_data
+from ecocompute_cube.report.charts.spec import as_svg
+from ecocompute_cube.report.measured import MEASURED, measured_rows
+from ecocompute_cube.report.shown import shown_arms
 from ecocompute_cube.report.text import (
     comparison_lines,
     experiment_lines,
     finding_lines,
-    headings,
     output_lines,
-    rows,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ecocompute_cube.model.report import Report
+    from ecocompute_cube.report.charts.spec import Chart
+    from ecocompute_cube.report.power import PowerShown
+    from ecocompute_cube.report.shown import Shown
+
+_MOST_ROWS: Final = 50  # of a table that is written out; the script pages through the others
 
 
-def as_html(reports: Sequence[Report]) -> str:
+class Figure(NamedTuple):
+    """A chart as the page shows it."""
+
+    chart: Chart
+    svg: Markup
+    spec: Markup
+
+
+def as_html(reports: Sequence[Report], visits: Sequence[PowerShown] = ()) -> str:
     """Every run on one page. Whatever comes from a journal is escaped."""
-    environment = Environment(
+    shown = shown_arms(reports)
+    script = _own_script()
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            runs=[_run(report) for report in reports],
+            figures={chart.name: _figure(chart) for chart in charts_of(shown, visits)},
+            measured=measured_rows(shown),
+            columns=MEASURED,
+            most_rows=_MOST_ROWS,
+            power=_json(_visits(shown, visits)),
+            factors=_factors(),
+            style=Markup(_read("report.css")),  # noqa: S704 (our own file)
+            vega=Markup(vega_script()),  # noqa: S704 (the bundle of vl-convert)
+            script=Markup(script),  # noqa: S704 (our own file)
+            hashes=" ".join(f"'{_hash(each)}'" for each in (vega_script(), script)),
+            version=__version__,
+        )
+    )
+
+
+def _environment() -> Environment:
+    return Environment(
         loader=PackageLoader("ecocompute_cube.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -35,26 +85,65 @@ def as_html(reports: Sequence[Report]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    runs = [
-        {
-            "report": report,
-            "headings": headings(report),
-            "rows": rows(report),
-            "comparisons": comparison_lines(report),
-            "experiment": [*output_lines(report), *experiment_lines(report)],
-            "findings": finding_lines(report),
-            "svg": _figure(report),
-        }
-        for report in reports
-    ]
-    return environment.get_template("report.html").render(runs=runs, version=__version__)
 
 
 def _seen(value: object) -> object:
     return printable(value) if type(value) is str else value
 
 
-def _figure(report: Report) -> Markup | None:
-    spec = energy_bars(report)
+def _run(report: Report) -> dict[str, object]:
+    return {
+        "report": report,
+        "comparisons": comparison_lines(report),
+        "experiment": [*output_lines(report), *experiment_lines(report)],
+        "findings": finding_lines(report),
+        "lowered": sorted({code for arm in report.arms for code in arm.lowered_by}),
+        "certified": [arm.arm for arm in report.arms if present(arm.energy)],
+    }
+
+
+def _figure(chart: Chart) -> Figure:
     # Vega escapes the text it draws; everything else in the SVG is its own.
-    return Markup(as_svg(spec)) if spec else None  # noqa: S704
+    return Figure(chart, Markup(as_svg(chart.spec)), _json(chart.spec))  # noqa: S704
+
+
+def _visits(shown: Sequence[Shown], visits: Sequence[PowerShown]) -> list[Mapping[str, object]]:
+    names = {(each.report.run_id, each.arm.arm): each.name for each in shown}
+    return [
+        {"name": names[visit.run_id, visit.arm], **power_data(visit)}
+        for visit in visits[:MOST_VISITS]
+    ]
+
+
+def _factors() -> list[dict[str, str]]:
+    """Carbon intensities to choose from, each with its source."""
+    return list(csv.DictReader(_read("carbon.csv").splitlines(), delimiter=";"))
+
+
+def _json(value: object) -> Markup:
+    """JSON that nothing inside a script element can end early."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    escaped = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return Markup(escaped)  # noqa: S704 (no "<" is left in it)
+
+
+def _read(name: str) -> str:
+    return (files("ecocompute_cube.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _own_script() -> str:
+    return _read("report.js")
+
+
+@cache
+def vega_script() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script, as vl-convert carries them."""
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return bundle
+
+
+def _hash(script: str) -> str:
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

@@ -15,6 +15,8 @@ from ecocompute_cube.report.trends import described
 from ecocompute_cube.report.why_text import why_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ecocompute_cube.model.claims import Agreement, Comparison, Effect, Finding, Interval
     from ecocompute_cube.model.report import ArmReport, Report, SessionReport, Trends
     from ecocompute_cube.model.stop import Stopping
@@ -118,6 +120,20 @@ def as_markdown(report: Report) -> str:
     head, *body = (" | ".join(map(_cell, row)) for row in (headings(report), *rows(report)))
     rule = "|".join(["---"] * len(headings(report)))
     return "\n".join([f"| {head} |", f"|{rule}|", *(f"| {line} |" for line in body)])
+
+
+def as_summary(reports: Sequence[Report]) -> str:
+    """Every run for a pull request: question, answer, table, and what lowers the tier."""
+    parts = (_summary(report) for report in reports)
+    notice = "Board energy as NVML reports it: not wall power, not an MLPerf result."
+    return "\n\n".join([*parts, notice]) + "\n"
+
+
+def _summary(report: Report) -> str:
+    lowered = sorted({code for arm in report.arms for code in arm.lowered_by})
+    lines = [f"### {_cell(report.question)}", _cell(report.answer), as_markdown(report)]
+    lines += ["Lowers the tier: " + ", ".join(f"`{code}`" for code in lowered)] if lowered else []
+    return "\n\n".join([*lines, f"Run `{report.run_id}`."])
 
 
 def _cell(text: str) -> str:

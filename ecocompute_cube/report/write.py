@@ -18,11 +18,16 @@ from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.model.report import ReportFile
 from ecocompute_cube.report.build import build_report
+from ecocompute_cube.report.charts.every import charts_of
+from ecocompute_cube.report.charts.spec import as_png, as_svg
 from ecocompute_cube.report.csv import as_csv
 from ecocompute_cube.report.energy_json import energy_reports
 from ecocompute_cube.report.html import as_html
+from ecocompute_cube.report.power import power_shown
 from ecocompute_cube.report.recompute import ARMS_FOLDER
 from ecocompute_cube.report.run import read_run
+from ecocompute_cube.report.shown import shown_arms
+from ecocompute_cube.report.text import as_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,9 +37,12 @@ if TYPE_CHECKING:
 
     from ecocompute_cube.model.energy import EnergyReport
     from ecocompute_cube.model.report import Report
+    from ecocompute_cube.report.power import PowerShown
 
 _DIGITS: Final = 9  # significant digits a figure is written with: far below any sensor
 ENERGY_NAME: Final = "energy.json"
+_FIGURES: Final = "figures"
+_PRINTED: Final = frozenset({"energy", "crossover", "why"})  #: charts that are files too
 
 
 class Written(NamedTuple):
@@ -42,6 +50,7 @@ class Written(NamedTuple):
 
     reports: tuple[Report, ...]
     unreadable: tuple[str, ...]
+    visits: tuple[PowerShown, ...] = ()  #: power over time, the last visit of every arm
 
 
 def document_text(document: BaseModel) -> str:
@@ -100,7 +109,7 @@ def _checked(arm: str, energy: EnergyReport) -> str:
 
 
 def write_report(results: Path, folder: Path, say: Callable[[str], None]) -> Written:
-    """Write report.json, results.csv and report.html from every journal below ``results``.
+    """Write the pages and figures of every journal below ``results``.
 
     Raises UsageError when there is no readable journal, DiskFull or OutputError.
     """
@@ -114,17 +123,27 @@ def write_report(results: Path, folder: Path, say: Callable[[str], None]) -> Wri
             )
         ),
         "results.csv": as_csv(written.reports),
-        "report.html": as_html(written.reports),
+        "report.html": as_html(written.reports, written.visits),
+        "summary.md": as_summary(written.reports),
     }
+    files = {name: text.encode() for name, text in pages.items()} | _figures(written)
     with _report_dir():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise output_error(error, f"make the folder '{folder.name}'") from error
-        for name, text in pages.items():
-            write_whole(folder / name, text.encode())
+        for name, content in files.items():
+            try:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise output_error(error, f"make the folder '{folder.name}'") from error
+            write_whole(folder / name, content)
             say(f"wrote {name}")
     return written
+
+
+def _figures(written: Written) -> dict[str, bytes]:
+    """The charts that people put into papers, as SVG and PNG."""
+    charts = charts_of(shown_arms(written.reports), ())
+    kept = [chart for chart in charts if chart.name in _PRINTED]
+    drawn = {f"{_FIGURES}/{chart.name}.svg": as_svg(chart.spec).encode() for chart in kept}
+    return drawn | {f"{_FIGURES}/{chart.name}.png": as_png(chart.spec) for chart in kept}
 
 
 @contextmanager
@@ -144,10 +163,13 @@ def read_results(results: Path) -> Written:
     """
     journals = sorted(results.rglob(JOURNAL_NAME))
     reports: list[Report] = []
+    visits: list[PowerShown] = []
     unreadable: list[str] = []
     for journal in journals:
         try:
-            reports.append(build_report(read_run(journal.parent)))
+            run = read_run(journal.parent)
+            reports.append(build_report(run))
+            visits += power_shown(run)
         except (JournalBroken, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             unreadable.append(f"{journal.parent.name}: {why}")
@@ -157,4 +179,8 @@ def read_results(results: Path) -> Written:
             f"'{results.name}' holds no readable journal{why}.",
             "Measure first, or name the results folder with --results_dir.",
         )
-    return Written(tuple(sorted(reports, key=lambda report: report.run_id)), tuple(unreadable))
+    return Written(
+        reports=tuple(sorted(reports, key=lambda report: report.run_id)),
+        unreadable=tuple(unreadable),
+        visits=tuple(sorted(visits, key=lambda visit: visit.run_id)),
+    )

@@ -1,0 +1,69 @@
+"""Power over the time of one visit, with its parts marked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ecocompute_cube.report.charts.spec import Chart, Spec, vega_lite
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ecocompute_cube.report.power import PowerShown
+
+MOST_VISITS: Final = 50  #: that a page carries
+
+
+def power_chart(visits: Sequence[PowerShown], names: Mapping[tuple[str, str], str]) -> Chart | None:
+    """The first visit drawn, and the others beside it for the page to choose from."""
+    if not visits:
+        return None
+    shown = visits[:MOST_VISITS]
+    return Chart(
+        name="power",
+        title="Power over time",
+        says="Board power during the last counted visit of an arm: loading, warm-up, window.",
+        spec=_line(shown[0]),
+        head=("arm", "block", "part", "from, s", "to, s"),
+        rows=tuple(
+            (names[visit.run_id, visit.arm], visit.block + 1, part.what, part.start_s, part.end_s)
+            for visit in shown
+            for part in visit.stretches
+        ),
+    )
+
+
+def power_data(visit: PowerShown) -> dict[str, object]:
+    """What the page puts in the place of the first visit's."""
+    return {
+        "points": [{"s": s, "w": w} for s, w in visit.points],
+        "parts": [part._asdict() for part in visit.stretches],
+    }
+
+
+def _line(visit: PowerShown) -> Spec:
+    seconds = {"field": "s", "type": "quantitative", "title": "seconds"}
+    watts = {"field": "w", "type": "quantitative", "title": "board power, W"}
+    start = {"field": "start_s", "type": "quantitative"}
+    data = power_data(visit)
+    return vega_lite(
+        width=600,
+        height=260,
+        datasets={"points": data["points"], "parts": data["parts"]},
+        layer=[
+            {
+                "data": {"name": "parts"},
+                "mark": {"type": "rect", "opacity": 0.18},
+                "encoding": {
+                    "x": start,
+                    "x2": {"field": "end_s"},
+                    "color": {"field": "what", "title": None, "legend": {"orient": "top"}},
+                },
+            },
+            {
+                "data": {"name": "points"},
+                "mark": {"type": "line", "strokeWidth": 1, "color": "#d55e00"},
+                "encoding": {"x": seconds, "y": {**watts, "scale": {"zero": True}}},
+            },
+        ],
+    )

@@ -1,0 +1,127 @@
+"""Energy against quality: what each arm saves, and what it costs in perplexity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ecocompute_cube.model.base import present
+from ecocompute_cube.report.charts.energy import MOST_ARMS
+from ecocompute_cube.report.charts.spec import Chart, Spec, number, vega_lite
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ecocompute_cube.report.shown import Shown
+
+
+_LEAST: Final = 2  # points that show anything
+
+
+class Point(NamedTuple):
+    """One arm."""
+
+    arm: str
+    group: str
+    kj: float
+    delta: float  #: of perplexity, in percent of the baseline's
+    low: float
+    high: float
+    short: str
+    best: bool  #: no other arm of the model is lower in one and no higher in the other
+
+
+def quality_chart(shown: Sequence[Shown]) -> Chart | None:
+    """A point an arm with energy and perplexity; None where fewer than two have both."""
+    points = _points(shown)[:MOST_ARMS]
+    if len(points) < _LEAST:
+        return None
+    return Chart(
+        name="quality",
+        title="Energy against quality",
+        says="Energy per million tokens against the change of perplexity, an arm a point; filled "
+        "points are those that no other arm of the model beats in both.",
+        spec=_scatter(points),
+        head=(
+            "model",
+            "arm",
+            "kJ per 1M tokens",
+            "perplexity, change in %",
+            "low",
+            "high",
+            "on the front",
+        ),
+        rows=tuple(
+            (
+                p.group,
+                p.arm,
+                p.kj,
+                number(p.delta),
+                number(p.low),
+                number(p.high),
+                "yes" if p.best else "no",
+            )
+            for p in points
+        ),
+    )
+
+
+def _points(shown: Sequence[Shown]) -> list[Point]:
+    found: list[Point] = []
+    for each in shown:
+        energy, perplexity = each.arm.energy, each.arm.perplexity
+        if not present(energy) or not present(perplexity):
+            continue
+        delta, interval = perplexity.delta_pct, perplexity.delta_interval_pct
+        if not present(delta) and not each.arm.is_baseline:
+            continue
+        change = delta if present(delta) else 0.0
+        low, high = (interval.low, interval.high) if present(interval) else (change, change)
+        kj = number(energy.mj_per_token)
+        short = f"{each.arm.precision} {each.arm.runtime}"
+        found.append(Point(each.label, each.group, kj, change, low, high, short, best=False))
+    return [point._replace(best=not _beaten(point, found)) for point in found]
+
+
+def _beaten(point: Point, others: Sequence[Point]) -> bool:
+    return any(
+        other.group == point.group
+        and other.kj <= point.kj
+        and other.delta <= point.delta
+        and (other.kj, other.delta) != (point.kj, point.delta)
+        for other in others
+    )
+
+
+def _scatter(points: Sequence[Point]) -> Spec:
+    title = "kJ per million tokens (board)"
+    x = {"field": "kj", "type": "quantitative", "title": title, "scale": {"zero": False}}
+    y = {"field": "delta", "type": "quantitative", "title": "perplexity, change in %"}
+    legend = {"orient": "top", "columns": 1}
+    colour = {"field": "group", "type": "nominal", "title": None, "legend": legend}
+    filled = {"condition": {"test": "datum.best", "value": 1}, "value": 0}
+    return vega_lite(
+        width=520,
+        height=300,
+        data={"values": [point._asdict() for point in points]},
+        encoding={
+            "x": x,
+            "tooltip": [{"field": name} for name in ("arm", "kj", "delta", "low", "high")],
+        },
+        layer=[
+            {
+                "mark": {"type": "rule"},
+                "encoding": {
+                    "y": {"field": "low", "type": "quantitative"},
+                    "y2": {"field": "high"},
+                },
+            },
+            {
+                "mark": {"type": "point", "size": 70, "filled": True},
+                "encoding": {"y": y, "fillOpacity": filled, "color": colour, "stroke": colour},
+            },
+            {
+                "mark": {"type": "text", "align": "left", "dx": 8, "dy": -6, "fontSize": 11},
+                "encoding": {"y": y, "text": {"field": "short"}},
+            },
+        ],
+    )

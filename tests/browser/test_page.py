@@ -1,0 +1,169 @@
+"""The report page as people meet it: offline, by keyboard, in the dark, on a phone, on paper."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .conftest import ROOT, Look, Seen
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+MOST_BYTES = 1_600_000
+
+
+@pytest.fixture
+def page(look: Look, report: Path) -> Seen:
+    return look((report / "report.html").as_uri())
+
+
+def test_it_works_from_a_disk_without_a_request_and_without_an_error(page: Seen) -> None:
+    assert len(page.requests) == 1  # itself
+    assert page.requests[0].startswith("file:")
+    assert page.errors == []
+    drawn = page.page.locator("[data-chart] svg.marks").count()
+    assert drawn == page.page.locator("[data-chart]").count() >= 3
+
+
+def test_it_is_small(report: Path) -> None:
+    assert (report / "report.html").stat().st_size <= MOST_BYTES
+
+
+def test_it_can_be_used_within_two_seconds(page: Seen) -> None:
+    ready = page.page.evaluate("performance.getEntriesByType('navigation')[0].domInteractive")
+    assert ready < 2000
+
+
+def test_the_numbers_are_those_of_report_json(page: Seen, report: Path) -> None:
+    runs = json.loads((report / "report.json").read_text())["runs"]
+    told = [arm["energy"]["mj_per_token"] for run in runs for arm in run["arms"]]
+    shown = page.page.eval_on_selector_all(
+        "#arms tbody tr", "rows => rows.map(row => Number(row.cells[2].dataset.value))"
+    )
+    assert sorted(shown) == pytest.approx(sorted(told), rel=1e-8)
+
+
+def test_a_head_sorts_by_keyboard_and_says_so(page: Seen) -> None:
+    button = page.page.locator("#arms th button", has_text="kJ per 1M tokens")
+    script = "rows => rows.map(row => Number(row.cells[2].dataset.value))"
+    for order, reverse in (("ascending", False), ("descending", True)):
+        button.focus()
+        page.page.keyboard.press("Enter")
+        found = page.page.eval_on_selector_all("#arms tbody tr", script)
+        assert found == sorted(found, reverse=reverse)
+        assert button.locator("..").get_attribute("aria-sort") == order
+
+
+def test_another_visit_can_be_chosen(page: Seen) -> None:
+    before = page.page.locator('[data-chart="power"] svg').inner_html()
+    page.page.locator("#visit").select_option("1")
+    page.page.wait_for_function(
+        "before => document.querySelector('[data-chart=\"power\"] svg').innerHTML !== before",
+        arg=before,
+    )
+    assert page.errors == []
+
+
+def test_cost_and_carbon_need_a_factor_and_show_it(page: Seen) -> None:
+    assert page.page.locator("#costs table").count() == 0
+    page.page.locator("#price").fill("0.30")
+    page.page.locator("#known").select_option(index=1)
+    row = page.page.locator("#costs tbody tr").first.locator("td")
+    kwh, price, carbon = (float(row.nth(column).inner_text()) for column in (2, 3, 4))
+    assert price == pytest.approx(0.3 * kwh, rel=0.01)
+    assert carbon == pytest.approx(390 * kwh, rel=0.01)
+    source = page.page.locator("#factor-source").inner_text()
+    assert "390 g" in source
+    assert "Energy Information Administration" in source
+
+
+def document() -> dict[str, Any]:
+    path = next((ROOT / "data/h200/runs").glob("*-verdict/arms/*NF4_graph/energy.json"))
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def dropped(page: Seen, name: str, text: bytes) -> str:
+    page.page.locator("#files").set_input_files(
+        {"name": name, "mimeType": "application/json", "buffer": text}
+    )
+    page.page.wait_for_selector("#dropped > *")
+    told: str = page.page.locator("#dropped").inner_text()
+    return told
+
+
+def test_a_dropped_document_is_a_point_and_goes_nowhere(page: Seen) -> None:
+    told = dropped(page, "energy.json", json.dumps(document()).encode())
+    assert "NF4" in told
+    assert "measured" in told
+    assert len(page.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"{", "is no JSON"),
+        (b'{"a": NaN}', "is no JSON"),
+        (b"[]", "no energy.json"),
+        (b'{"schema_version": "ecocompute-energy/2.0"}', "results.basis missing"),
+        (b" " * (3 * 2**20), "MiB"),
+    ],
+)
+def test_what_is_no_document_is_told(page: Seen, text: bytes, says: str) -> None:
+    assert says in dropped(page, "mine.json", text)
+    assert page.errors == []
+
+
+def test_a_hostile_document_stays_text(page: Seen) -> None:
+    hostile = document()
+    hostile["workload"]["model"] = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    assert "<img src=x" in dropped(page, "energy.json", json.dumps(hostile).encode())
+    assert page.page.locator("#dropped img, #dropped script").count() == 0
+    assert page.errors == []
+
+
+def test_a_link_carries_points_as_the_published_site_codes_them(look: Look, report: Path) -> None:
+    point = {"m": "Ünnamed", "N": 6.74, "a": "ada", "p": "NF4", "e": -12.5, "b": "measured"}
+    coded = base64.urlsafe_b64encode(json.dumps(point).encode()).decode().rstrip("=")
+    address = (report / "report.html").as_uri()
+    seen = look(f"{address}?tab=run&overlay={coded}&overlay=%%%")
+    told = seen.page.locator("#dropped").inner_text()
+    assert "Ünnamed" in told and "-12.5" in told
+    assert "cannot be read" in told
+    again = look(seen.page.locator("#link").input_value())
+    assert "Ünnamed" in again.page.locator("#dropped").inner_text()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_keeps_people_out(look: Look, report: Path, *, dark: bool) -> None:
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+
+    seen = look((report / "report.html").as_uri(), dark=dark)
+    found = Axe().run(seen.page)
+    assert found.response["violations"] == [], found.generate_report()
+
+
+def test_it_fits_a_phone(look: Look, report: Path) -> None:
+    seen = look((report / "report.html").as_uri(), width=360)
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_it_prints(page: Seen) -> None:
+    page.page.emulate_media(media="print")
+    assert not page.page.locator("#drop").is_visible()
+    assert page.page.locator('[data-chart="energy"] svg').is_visible()
+    assert page.page.pdf()[:4] == b"%PDF"
+
+
+def test_without_scripts_the_charts_are_there_all_the_same(chromium: Browser, report: Path) -> None:
+    context = chromium.new_context(offline=True, java_script_enabled=False)
+    page = context.new_page()
+    page.goto((report / "report.html").as_uri())
+    assert page.locator("[data-chart] svg").count() >= 3
+    assert page.locator("#arms tbody tr").count() > 10
+    context.close()
