@@ -42,6 +42,7 @@ _REPORT: Final = Path("workspace/report")
 #: A signal to the group and one that docker or an init passes on are one wish to stop.
 _ECHO_S: Final = 2.0
 _MOST_MINUTES: Final = 1e6  # two years; more is a slip of the pen
+_LAYOUTS: Final = ("standard", "mlcommons")
 _PROFILES: Final = ("v1.1-core", "dataset-eligible")
 
 _EPILOG: Final = """\
@@ -350,13 +351,47 @@ def _add_validate(commands: Commands) -> None:
     )
     parser.add_argument("paths", type=_path, nargs="+", metavar="PATH", help="files or folders")
     parser.add_argument("--profile", choices=_PROFILES, default=_PROFILES[0])
+    _signers(parser)
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def _signers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--signers",
         type=_path,
         metavar="FILE",
         help="allowed signers, as ssh-keygen knows them: every journal must be signed by one",
     )
-    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def _add_bundle(commands: Commands) -> None:
+    parser = _add(
+        commands, "bundle", "put results and what cites and checks them in one place", _bundle
+    )
+    parser.add_argument(
+        "results", type=_path, nargs="?", metavar="RESULTS", help=f"default {_RESULTS}"
+    )
+    parser.add_argument(
+        "--out", type=_path, metavar="DIR", help="where to; a zip file if it ends in .zip"
+    )
+    _folder(parser, "--report_dir", _REPORT, "pages to take if they are of these runs")
+    parser.add_argument("--layout", choices=_LAYOUTS, default=_LAYOUTS[0])
+    parser.add_argument(
+        "--about", type=_path, metavar="FILE", help="title, creators, licence and more, in TOML"
+    )
+    parser.add_argument("--title", metavar="TEXT", help="in place of one made from the runs")
+    parser.add_argument(
+        "--creator",
+        action="append",
+        metavar="NAME",
+        help="'Family, Given; ORCID; affiliation'; once for each creator",
+    )
+    parser.add_argument("--license", metavar="ID", help="of the data, by SPDX (CC-BY-4.0)")
+    parser.add_argument("--force", action="store_true", help="replace another bundle")
+    parser.add_argument(
+        "--check", type=_path, metavar="BUNDLE", help="check a bundle, folder or zip; write nothing"
+    )
+    _signers(parser)
 
 
 _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
@@ -367,6 +402,7 @@ _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "plan": _add_plan,
     "doctor": _add_doctor,
     "validate": _add_validate,
+    "bundle": _add_bundle,
 }
 
 
@@ -424,6 +460,7 @@ def _report(options: argparse.Namespace) -> int:
     for trouble in written.unreadable:
         _say(f"not read: {trouble}")
     _print("\n".join(as_text(report) for report in written.reports))
+    _say("to archive them: ecocompute bundle, see ecocompute bundle --help")
     return 0
 
 
@@ -504,6 +541,47 @@ def _validate(options: argparse.Namespace) -> int:
     checked = validate_paths(options.paths, profile, recompute, options.signers)
     _print((as_json if options.json else as_text)(checked, profile))
     return exit_status(checked, profile)
+
+
+def _bundle(options: argparse.Namespace) -> int:
+    if options.check is not None:
+        return _check_bundle(options)
+    from ecocompute_cube.archive.about import Wishes, parse_creator, read_wishes
+    from ecocompute_cube.archive.bundle import Request, as_text, bundle
+    from ecocompute_cube.model.bundle import Layout
+
+    if options.out is None:
+        raise UsageError("Where the bundle goes is not said.", "Add --out DIR, or --out FILE.zip.")
+    wishes = read_wishes(options.about) if options.about else Wishes()
+    people = tuple(map(parse_creator, options.creator or ()))
+    wishes = wishes._replace(
+        title=options.title or wishes.title,
+        creators=people or wishes.creators,
+        license=options.license or wishes.license,
+    )
+    request = Request(
+        results=options.results or _RESULTS,
+        out=options.out,
+        report_dir=options.report_dir,
+        layout=Layout(options.layout),
+        wishes=wishes,
+        force=options.force,
+    )
+    done = bundle(request, _say)
+    _print(as_text(done, options.out))
+    return 0
+
+
+def _check_bundle(options: argparse.Namespace) -> int:
+    from ecocompute_cube.archive.check import as_text, check
+
+    if options.out is not None or options.results is not None:
+        raise UsageError(
+            "--check looks at one bundle and makes none.", "Type: ecocompute bundle --check BUNDLE"
+        )
+    checked = check(options.check, options.signers, _say)
+    _print(as_text(checked))
+    return checked.exit_status
 
 
 if __name__ == "__main__":
