@@ -3,7 +3,8 @@
 ``python -m benchmarks`` measures start-up, then how often intervals cover the truth of simulated
 experiments (``benchmarks.coverage``) and hold zero where an arm is compared with itself
 (``benchmarks.itself``), how often the bound of a window covers the energy of scripted
-boards (``benchmarks.boards``), and what the side sampler costs (``benchmarks.sampler``);
+boards (``benchmarks.boards``), what the side sampler costs (``benchmarks.sampler``), and what a
+bundle of a gigabyte of traces takes (``benchmarks.bundle``);
 ``--rehearsal`` also times a rehearsal with everything
 set up, ``--tests`` the test suite. Figures are medians; ratios are what travels between machines.
 """
@@ -28,7 +29,13 @@ _STARTS = (
 )
 
 #: Benchmarks of their own, each printing its figures and ending with 1 when one is out of reach.
-_FIGURES = ("benchmarks.coverage", "benchmarks.itself", "benchmarks.boards", "benchmarks.sampler")
+_FIGURES = (
+    "benchmarks.coverage",
+    "benchmarks.itself",
+    "benchmarks.boards",
+    "benchmarks.sampler",
+    "benchmarks.bundle",
+)
 
 
 def _seconds(command: list[str], statuses: tuple[int, ...] = (0,)) -> float:

@@ -9,6 +9,7 @@ the results and the wishes alone: no clock, no name of a user or a machine.
 from __future__ import annotations
 
 import hashlib
+import shlex
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -94,7 +95,7 @@ def as_text(done: Bundled, out: Path) -> str:
             lines.append(f"{what}: {rest} more")
     if not is_named(done.manifest.about):
         lines.append("nobody is named as its creator: --creator 'Family, Given'")
-    lines.append("check it with: ecocompute bundle --check")
+    lines.append(f"check it with: ecocompute bundle --check {shlex.quote(str(out))}")
     return "\n".join(lines) + "\n"
 
 

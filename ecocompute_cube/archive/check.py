@@ -1,4 +1,4 @@
-"""``ecocompute bundle --check``: is a bundle whole and valid, and does it follow from its journals."""
+"""``ecocompute bundle --check``: whether a bundle is whole, and follows from its journals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies around the evidence in a bundle, made from the runs alone: to check, it is made again."""
+"""What lies around the evidence in a bundle: made from the runs alone, so a check can repeat it."""
 
 from __future__ import annotations
 
