@@ -30,7 +30,7 @@ from ecocompute_cube.report.write import write_energy, write_report
 from tests.run.rig import Scene, plan
 
 _MOST_S: Final = 30.0
-_MOST_MIB: Final = 300.0  # of resident memory: no trace is ever whole in it
+_MOST_MIB: Final = 150.0  # of resident memory: no trace is ever whole in it
 _TRACE_MB: Final = 8.0
 _ROW: Final = 32_768  # random hexadecimal digits a row: half of them survive compression
 _ARMS: Final = 2

@@ -22,6 +22,7 @@ from ecocompute_cube.archive.contents import data_of, descriptions, surroundings
 from ecocompute_cube.archive.describe import Contents
 from ecocompute_cube.archive.runs import Found, LeftOut, Run, runs_in
 from ecocompute_cube.archive.sink import Writer, is_zip, written_beside
+from ecocompute_cube.archive.words import as_json
 from ecocompute_cube.errors import OutputError, UsageError
 from ecocompute_cube.model.bundle import (
     FORMAT,
@@ -34,7 +35,7 @@ from ecocompute_cube.model.bundle import (
 )
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.report.recompute import ARMS_FOLDER
-from ecocompute_cube.report.write import ENERGY_NAME, document_text
+from ecocompute_cube.report.write import ENERGY_NAME
 from ecocompute_cube.signature import SUFFIX
 
 _MOST_SUMS: Final = 256 * 2**20  # bytes of a list of checksums: a million files
@@ -133,7 +134,7 @@ def _write(
         missing=contents.missing,
         files=_sorted(writer.files),
     )
-    writer.write(MANIFEST_NAME, document_text(manifest).encode())
+    writer.write(MANIFEST_NAME, as_json(manifest.model_dump(mode="json")))
     writer.write(SUMS_NAME, checksum_list(writer.files))
     return manifest
 

@@ -219,9 +219,9 @@ def _documents(folder: Path, manifest: BundleManifest, signers: Path | None) -> 
     yield from _runs(found, manifest)
     again = _Again()
     for run in found.runs:
-        for arm in run.opened.plan.expanded():
-            if not (run.source / ARMS_FOLDER / arm.id / ENERGY_NAME).is_file():
-                yield Trouble("missing_file", f"{run.folder}: no energy.json of {arm.id}.", _AGAIN)
+        for arm in again.texts(run.source):
+            if not (run.source / ARMS_FOLDER / arm / ENERGY_NAME).is_file():
+                yield Trouble("missing_file", f"{run.folder}: no energy.json of {arm}.", _AGAIN)
     checked = _validated(folder / data / "runs", again, signers)
     for each in checked:
         yield from _told(each, folder)
@@ -300,14 +300,14 @@ def _made_again(
     """What the same version makes of the same runs must be the same bytes."""
     data, told = data_of(manifest.layout, manifest.about), manifest.about
     energies = [
-        Energy(run.folder, arm.id, raw, parse_document(raw, ENERGY_NAME))
+        Energy(run.folder, arm, raw, parse_document(raw, ENERGY_NAME))
         for run in found.runs
-        for arm in run.opened.plan.expanded()
-        if (raw := _bytes(run.source / ARMS_FOLDER / arm.id / ENERGY_NAME)) is not None
+        for arm in again.texts(run.source)
+        if (raw := _bytes(run.source / ARMS_FOLDER / arm / ENERGY_NAME)) is not None
     ]
     reports = sorted(again.reports.values(), key=lambda report: report.run_id)
     table = as_csv(reports).encode()
-    if len(energies) < sum(len(run.arms) for run in manifest.runs):
+    if len(energies) < sum(len(again.texts(run.source)) for run in found.runs):
         return  # told above
     if _bytes(folder / data / "report" / CSV_NAME) != table:
         cause = f"report/{CSV_NAME} is not what the journals give."

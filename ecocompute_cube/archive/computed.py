@@ -44,7 +44,7 @@ class Energy(NamedTuple):
 class Computed(NamedTuple):
     """What goes in beside the evidence."""
 
-    energies: tuple[Energy, ...]
+    energies: tuple[Energy, ...]  #: none of an arm whose journal ends before its first session
     pages: dict[str, bytes]  #: by name below the report's folder
 
 
@@ -91,7 +91,7 @@ def _energies(run: Run, view: Path, say: Callable[[str], None]) -> list[Energy]:
         return [there[arm] for arm in arms]
     say(f"computing the energy.json of {run.folder} from its journal")
     texts = energy_texts(view / run.folder)
-    return [_made(run, arm, texts[arm].encode()) for arm in arms]
+    return [_made(run, arm, texts[arm].encode()) for arm in arms if arm in texts]
 
 
 def _current(run: Run, arm: str) -> Energy | None:

@@ -76,15 +76,15 @@ def citation(told: About) -> bytes:
 
 
 def _author(creator: Creator) -> Json:
-    family, comma, given = creator.name.partition(",")
-    names = (
-        {"family-names": family.strip(), "given-names": given.strip()}
-        if comma and given.strip() and family.strip()
-        else {"name": creator.name}
-    )
-    more = {"orcid": f"https://orcid.org/{creator.orcid}" if creator.orcid else None}
-    more |= {"affiliation": creator.affiliation}
-    return names | {key: value for key, value in more.items() if value}
+    family, _, given = (part.strip() for part in creator.name.partition(","))
+    author: Json = {"name": creator.name}
+    if family and given:
+        author = {"family-names": family, "given-names": given}
+        if creator.affiliation:  # the format has none for a group
+            author["affiliation"] = creator.affiliation
+    if creator.orcid:
+        author["orcid"] = f"https://orcid.org/{creator.orcid}"
+    return author
 
 
 def license_note(told: About) -> bytes:

@@ -55,7 +55,8 @@ def tree(submitter: str, runs: Sequence[Run], energies: Sequence[Energy]) -> dic
     found = {(energy.run, energy.arm): energy for energy in energies}
     for run in runs:
         for arm in run.opened.plan.expanded():
-            made |= _result(top, submitter, run, arm, found[run.folder, arm.id])
+            if energy := found.get((run.folder, arm.id)):
+                made |= _result(top, submitter, run, arm, energy)
     return made
 
 

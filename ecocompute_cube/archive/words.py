@@ -9,7 +9,8 @@ from typing import Final
 
 from ecocompute_cube.model.base import printable
 
-_MARKDOWN: Final = re.compile(r"[\\`*_\[\]|~$]|^[#+=-]|^\d+(?=[.)])")  # the last two begin a line
+#: What begins markup anywhere; what does so at the beginning of a line, maybe after a number.
+_MARKDOWN: Final = re.compile(r"[\\`*_\[\]|~$]|^[#+=-]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
 
 
 def one_line(text: str, limit: int = 300) -> str:

@@ -26,7 +26,8 @@ SAFE_PATH: Final = rf"^({_PART}(/{_PART})*|\.zenodo\.json)$"
 #: Stands where nobody was named. Checks warn of it, and no service is given it.
 NOBODY: Final = "Unnamed, Creator"
 
-Day = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")]
+Orcid = Annotated[str, Field(pattern=r"^([0-9]{4}-){3}[0-9]{3}[0-9X]$")]
+Day = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
 class Layout(enum.StrEnum):
@@ -56,7 +57,7 @@ class Creator(Record):
     """Somebody to credit."""
 
     name: str = Field(min_length=1, max_length=300)  #: `Family, Given`, or an organization's name
-    orcid: Annotated[str, Field(pattern=r"^(\d{4}-){3}\d{3}[\dX]$")] | None = None
+    orcid: Orcid | None = None
     affiliation: str | None = None
 
 
