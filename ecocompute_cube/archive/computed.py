@@ -87,7 +87,7 @@ def _view(runs: Sequence[Run]) -> Iterator[Path]:
 def _energies(run: Run, view: Path, say: Callable[[str], None]) -> list[Energy]:
     arms = [arm.id for arm in run.opened.plan.expanded()]
     there = {arm: found for arm in arms if (found := _current(run, arm))}
-    if set(there) == set(arms) and not run.missing:
+    if set(there) == set(arms) and run.whole:
         return [there[arm] for arm in arms]
     say(f"computing the energy.json of {run.folder} from its journal")
     texts = energy_texts(view / run.folder)
@@ -116,7 +116,7 @@ def _made(run: Run, arm: str, data: bytes) -> Energy:
 def _written(runs: Sequence[Run], report_dir: Path) -> dict[str, bytes]:
     """The pages in a report folder if they are of exactly these runs; else nothing."""
     report = report_dir / REPORT_NAME
-    if not report.is_file() or any(run.missing for run in runs):
+    if not report.is_file() or not all(run.whole for run in runs):
         return {}
     document = parse_document(report.read_bytes(), f"{one_line(report_dir.name)}/{REPORT_NAME}")
     told = document.get("runs")

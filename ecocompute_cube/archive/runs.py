@@ -48,6 +48,7 @@ class Run(NamedTuple):
     opened: RunOpened
     traces: tuple[TraceStored, ...]  #: those whose files are there, once each
     missing: tuple[Missing, ...]
+    whole: bool  #: neither cut nor short of a trace that was stored
     signature: bytes | None
 
     @property
@@ -130,7 +131,6 @@ def _run(source: Path) -> Run:
     }
     lost = [each for each in known.traces.values() if isinstance(each, TraceLost)]
     wrong = {name: why for name in stored if (why := _trouble(source / name, name))}
-    signature = _signature(source) if not journal.torn else None
     return Run(
         source=source,
         folder=folder,
@@ -150,7 +150,8 @@ def _run(source: Path) -> Run:
                 for each in lost
             ),
         ),
-        signature=signature,
+        whole=not journal.torn and not wrong,
+        signature=_signature(source) if not journal.torn else None,
     )
 
 

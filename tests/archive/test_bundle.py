@@ -22,9 +22,9 @@ from ecocompute_cube.archive.words import as_markdown
 from ecocompute_cube.errors import DocumentInvalid, OutputError, UsageError
 from ecocompute_cube.model.base import sha256_hex
 from ecocompute_cube.model.bundle import Layout
-from ecocompute_cube.model.journal import Fact, RunOpened, TraceStored
+from ecocompute_cube.model.journal import Fact, RunOpened, TraceLost, TraceStored
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
-from ecocompute_cube.report.write import write_report
+from ecocompute_cube.report.write import write_energy, write_report
 
 from .rig import ONE_BLOCK, ROOT, SOMEBODY, THREE_BLOCKS, Desk, files_of
 
@@ -148,6 +148,21 @@ def test_a_document_that_does_not_follow_from_the_journal_is_computed_anew(
     place = desk.out / "runs" / ONE_BLOCK / path.relative_to(desk.run)
     assert place.read_bytes() == right
     assert any("computing the energy.json" in line for line in desk.lines)
+
+
+def test_a_trace_that_never_was_leaves_documents_and_pages_as_they_are(desk: Desk) -> None:
+    def lost(fact: Fact) -> Fact:
+        if not isinstance(fact, TraceStored):
+            return fact
+        visit = fact.model_dump(include={"arm", "session", "group", "block"})
+        return TraceLost(**visit, reason="the sampler died")
+
+    desk.rewrite_journal(lost)
+    write_energy(desk.run)
+    write_report(desk.results, desk.report, lambda _: None)
+    done = desk.bundle()
+    assert desk.lines == []
+    assert {each.why for each in done.manifest.missing} == {"the sampler died"}
 
 
 # What is not whole
