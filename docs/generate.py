@@ -412,7 +412,7 @@ def table_of(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def statuses_part() -> str:
     """Every exit status with the errors behind it."""
     rows = [("0", "", "done")]
-    rows += [("1", "", "`validate`: a document was read and found wanting")]
+    rows += [("1", "", "`validate`, `bundle --check`: what was read is found wanting")]
     rows += [
         (str(each.exit_status), f"`{each.code}`", _doc(each).splitlines()[0])
         for each in _leaves_of(errors.EcoError)

@@ -48,7 +48,7 @@ _PROFILES: Final = ("v1.1-core", "dataset-eligible")
 _EPILOG: Final = """\
 exit status: 0 done; 1 checked and found wanting; 2 usage or bad input; 3 no usable GPU or power
 reading; 4 model missing or corrupt; 5 measured but invalid; 6 document fails its schema; 7 disk or
-output folder; 130 interrupted. Options may be written with _ or -.
+output folder; 8 a service that keeps records; 130 interrupted. Options may be written with _ or -.
 """
 
 
@@ -394,6 +394,20 @@ def _add_bundle(commands: Commands) -> None:
     _signers(parser)
 
 
+def _add_upload(commands: Commands) -> None:
+    parser = _add(commands, "upload", "bring a bundle to Zenodo: a draft in its sandbox", _upload)
+    parser.add_argument("bundle", type=_path, metavar="BUNDLE", help="a folder or a zip file")
+    parser.add_argument(
+        "--production", action="store_true", help="Zenodo itself, in place of its sandbox"
+    )
+    parser.add_argument(
+        "--publish", action="store_true", help="make it public, which cannot be undone"
+    )
+    parser.add_argument(
+        "--new_version", metavar="RECORD", help="as the next version of a record of yours"
+    )
+
+
 _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "run": _add_run,
     "download": _add_download,
@@ -403,6 +417,7 @@ _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "doctor": _add_doctor,
     "validate": _add_validate,
     "bundle": _add_bundle,
+    "upload": _add_upload,
 }
 
 
@@ -582,6 +597,20 @@ def _check_bundle(options: argparse.Namespace) -> int:
     checked = check(options.check, options.signers, _say)
     _print(as_text(checked))
     return checked.exit_status
+
+
+def _upload(options: argparse.Namespace) -> int:
+    from ecocompute_cube.archive.bar import bar
+    from ecocompute_cube.archive.service import SANDBOX, ZENODO, Client, token_of
+    from ecocompute_cube.archive.upload import Wanted, as_text, upload
+
+    service = ZENODO if options.production else SANDBOX
+    client = Client(service, token_of(service, os.environ), _say)
+    wanted = Wanted(options.bundle, options.publish, options.new_version)
+    with contextlib.closing(client):
+        done = upload(wanted, client, _say, bar(sys.stderr, _say))
+    _print(as_text(done))
+    return 0
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from packaging.utils import parse_wheel_filename
 EXPORTS = {
     "core": ["--no-default-groups"],
     "report": ["--no-default-groups", "--extra", "report"],
+    "upload": ["--no-default-groups", "--extra", "report", "--extra", "upload"],
     "measure": ["--no-default-groups", "--extra", "report", "--extra", "measure"],
     "build": ["--only-group", "build"],
     "test": ["--only-group", "test"],
@@ -28,6 +29,7 @@ EXPORTS = {
 HEADS = {
     "core": "What the `ecocompute` command needs to start, validate and explain.",
     "report": "core, and what `ecocompute report` needs.",
+    "upload": "core, report, and what `ecocompute upload` needs.",
     "measure": "core, report, and what `ecocompute measure` needs, less torch.",
     "torch": "torch alone: the default wheels.",
     "torch-cuda": "What a CUDA build of torch asks for; a CPU build does without.",

@@ -106,12 +106,17 @@ def check(place: Path, signers: Path | None, say: Callable[[str], None]) -> Bund
     Raises UsageError when it is none, DocumentInvalid when its manifest cannot be read.
     """
     with opened(place) as folder:
-        manifest = read_manifest(folder)
-        say(f"comparing {len(manifest.files)} files with their hashes")
-        whole = tuple(_whole(folder, manifest))
-        say("computing every figure again from the journals")
-        documents = tuple(_documents(folder, manifest, signers))
-        troubles = (*whole, *documents, *_described(folder, manifest))
+        return check_folder(folder, signers, say)
+
+
+def check_folder(folder: Path, signers: Path | None, say: Callable[[str], None]) -> BundleChecked:
+    """The same for a folder with a manifest in it."""
+    manifest = read_manifest(folder)
+    say(f"comparing {len(manifest.files)} files with their hashes")
+    whole = tuple(_whole(folder, manifest))
+    say("computing every figure again from the journals")
+    documents = tuple(_documents(folder, manifest, signers))
+    troubles = (*whole, *documents, *_described(folder, manifest))
     return BundleChecked(manifest, troubles, tuple(_warnings(manifest)))
 
 
