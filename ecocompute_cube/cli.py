@@ -38,6 +38,7 @@ _PLAN: Final = Path("workspace/config/protocol.yaml")
 _MODELS: Final = Path("workspace/models")
 _RESULTS: Final = Path("workspace/results")
 _REPORT: Final = Path("workspace/report")
+_SUBMISSION: Final = Path("workspace/submission")
 
 #: A signal to the group and one that docker or an init passes on are one wish to stop.
 _ECHO_S: Final = 2.0
@@ -408,6 +409,20 @@ def _add_upload(commands: Commands) -> None:
     )
 
 
+def _add_submit(commands: Commands) -> None:
+    parser = _add(
+        commands, "submit", "make a contribution to the published dataset; send nothing", _submit
+    )
+    parser.add_argument(
+        "place", type=_path, nargs="?", default=_RESULTS, metavar="PATH", help=f"default {_RESULTS}"
+    )
+    _folder(parser, "--out", _SUBMISSION, "where it goes")
+    parser.add_argument("--name", metavar="NAME", help="who contributes")
+    parser.add_argument("--contact", metavar="TEXT", help="how they are reached")
+    parser.add_argument("--archive", metavar="URL", help="where the bundle can be had: a DOI")
+    parser.add_argument("--force", action="store_true", help="replace what is there")
+
+
 _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "run": _add_run,
     "download": _add_download,
@@ -418,6 +433,7 @@ _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "validate": _add_validate,
     "bundle": _add_bundle,
     "upload": _add_upload,
+    "submit": _add_submit,
 }
 
 
@@ -610,6 +626,17 @@ def _upload(options: argparse.Namespace) -> int:
     with contextlib.closing(client):
         done = upload(wanted, client, _say, bar(sys.stderr, _say))
     _print(as_text(done))
+    return 0
+
+
+def _submit(options: argparse.Namespace) -> int:
+    from ecocompute_cube.archive.community import Person
+    from ecocompute_cube.archive.submit import as_text, submit
+
+    given = {key: getattr(options, key) for key in Person._fields}
+    person = Person(**{key: text for key, text in given.items() if text})
+    done = submit(options.place, options.out, person, _say, force=options.force)
+    _print(as_text(done, options.out))
     return 0
 
 

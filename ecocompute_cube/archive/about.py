@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ecocompute_cube.archive.words import one_line
+from ecocompute_cube.archive.words import counted, one_line
 from ecocompute_cube.errors import UsageError
 from ecocompute_cube.model.bundle import NOBODY, About, Creator, License
 from ecocompute_cube.model.manifest import Weights
@@ -150,7 +150,7 @@ def _description(runs: Sequence[BundledRun]) -> list[str]:
     first, last = min(run.started_utc for run in runs), max(run.ended_utc for run in runs)
     boards = _few((board for run in runs for board in run.boards), most=100) or "no board"
     told = [
-        f"Journals, power traces and the reports computed from them: {_counted(len(runs), 'run')} "
+        f"Journals, power traces and the reports computed from them: {counted(len(runs), 'run')} "
         f"of EcoCompute cube, {first[:10]} to {last[:10]}, on {boards}.",
         _SCOPE,
     ]
@@ -166,7 +166,7 @@ def _description(runs: Sequence[BundledRun]) -> list[str]:
         )
     if rehearsed := sum(run.rehearsal for run in runs):
         told.append(
-            f"Rehearsal: in {rehearsed} of {_counted(len(runs), 'run')} no energy was measured."
+            f"Rehearsal: in {rehearsed} of {counted(len(runs), 'run')} no energy was measured."
         )
     return told
 
@@ -185,10 +185,6 @@ def _few(names: Iterable[str], most: int = _MOST_NAMED) -> str:
     if len(distinct) > most:
         return f"{', '.join(distinct[:most])} and {len(distinct) - most} more"
     return " and ".join(filter(None, (", ".join(distinct[:-1]), *distinct[-1:])))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 # Wishes

@@ -22,7 +22,7 @@ from ecocompute_cube.archive.contents import data_of, descriptions, surroundings
 from ecocompute_cube.archive.describe import Contents
 from ecocompute_cube.archive.runs import Found, LeftOut, Run, runs_in
 from ecocompute_cube.archive.sink import Writer, is_zip, written_beside
-from ecocompute_cube.archive.words import as_json
+from ecocompute_cube.archive.words import as_json, counted
 from ecocompute_cube.errors import OutputError, UsageError
 from ecocompute_cube.model.bundle import (
     FORMAT,
@@ -85,8 +85,9 @@ def bundle(request: Request, say: Callable[[str], None]) -> Bundled:
 
 def as_text(done: Bundled, out: Path) -> str:
     """What was written, what was left out, what is missing, and what to do next."""
-    files, runs = len(done.manifest.files), len(done.manifest.runs)
-    lines = [f"{out.name}: {runs} runs, {files} files, {done.size_bytes / 1e6:.1f} MB"]
+    runs = counted(len(done.manifest.runs), "run")
+    files = counted(len(done.manifest.files), "file")
+    lines = [f"{out.name}: {runs}, {files}, {done.size_bytes / 1e6:.1f} MB"]
     for what, named in (
         ("left out", [f"{each.name}: {each.why}" for each in done.left_out]),
         ("missing", [f"{each.what}: {each.why}" for each in done.manifest.missing]),

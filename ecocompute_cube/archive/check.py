@@ -29,7 +29,7 @@ from ecocompute_cube.archive.croissant import CROISSANT_NAME
 from ecocompute_cube.archive.describe import Contents
 from ecocompute_cube.archive.opening import opened
 from ecocompute_cube.archive.runs import Found, runs_in
-from ecocompute_cube.archive.words import one_line
+from ecocompute_cube.archive.words import counted, one_line
 from ecocompute_cube.errors import DocumentInvalid, EcoError, UsageError
 from ecocompute_cube.model.bundle import (
     MANIFEST_NAME,
@@ -126,11 +126,10 @@ def as_text(checked: BundleChecked) -> str:
     if (rest := len(checked.troubles) - _MOST_SHOWN) > 0:
         lines.append(f"  and {rest} more")
     lines += [line for each in checked.warnings for line in _lines(each, "warning ")]
-    count, runs = len(checked.manifest.files), len(checked.manifest.runs)
-    verdict = (
-        f"{len(checked.troubles)} things are wrong" if checked.troubles else "all as it should be"
-    )
-    lines.append(f"{runs} runs, {count} files: {verdict}.")
+    runs = counted(len(checked.manifest.runs), "run")
+    files = counted(len(checked.manifest.files), "file")
+    wrong = f"{counted(len(checked.troubles), 'trouble')} found"
+    lines.append(f"{runs}, {files}: {wrong if checked.troubles else 'all as it should be'}.")
     return "\n".join(lines) + "\n"
 
 

@@ -53,7 +53,7 @@ def computed(runs: Sequence[Run], report_dir: Path, say: Callable[[str], None]) 
 
     Raises DocumentInvalid for an energy.json or a report.json that is not plain JSON.
     """
-    with _view(runs) as view:
+    with view_of(runs) as view:
         energies = tuple(each for run in runs for each in _energies(run, view, say))
         pages = _written(runs, report_dir)
         if not pages:
@@ -69,7 +69,8 @@ def computed(runs: Sequence[Run], report_dir: Path, say: Callable[[str], None]) 
 
 
 @contextmanager
-def _view(runs: Sequence[Run]) -> Iterator[Path]:
+def view_of(runs: Sequence[Run]) -> Iterator[Path]:
+    """A folder of run folders with what goes in of each, for as long as it is needed."""
     with tempfile.TemporaryDirectory(prefix="ecocompute-") as name:
         view = Path(name) / "runs"
         for run in runs:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.analysis.evidence import evidence
-from ecocompute_cube.archive.words import one_line
+from ecocompute_cube.archive.words import counted, one_line
 from ecocompute_cube.errors import JournalBroken, UsageError
 from ecocompute_cube.model.base import present, sha256_hex
 from ecocompute_cube.model.bundle import SAFE_PATH, BundledRun, Missing
@@ -188,8 +188,9 @@ def _cut(folder: str, journal: Journal) -> tuple[Missing, ...]:
 
 def _unreadable(count: int) -> Missing:
     """Without their names, which are somebody's folders."""
-    journals = "1 journal" if count == 1 else f"{count} journals"
-    return Missing(what=journals, why="could not be read, or do not follow from line to line")
+    return Missing(
+        what=counted(count, "journal"), why="could not be read, or do not follow from line to line"
+    )
 
 
 def _signature(source: Path) -> bytes | None:

@@ -180,7 +180,7 @@ def written_beside(out: Path, utc: str, may_replace: Callable[[Path], bool]) -> 
             )
         _put(made, out, beside / "old")
     except OSError as error:
-        wrong = output_error(error, f"write the bundle '{out.name}'")
+        wrong = output_error(error, f"write '{out.name}'")
         fix = "Choose a place with room that you can write to with --out."
         raise type(wrong)(wrong.cause, fix) from error
     finally:

@@ -25,7 +25,7 @@ def test_a_bundle_is_made_and_checked(desk: Desk, capsys: pytest.CaptureFixture[
     people = ("--creator", "Doe, Jane", "--creator", "Roe, Richard")
     status, out, _ = typed(capsys, *made, *people)
     assert status == 0
-    assert "1 runs" in out and "left out: notes.txt: it belongs to no run" in out
+    assert "1 run, " in out and "left out: notes.txt: it belongs to no run" in out
     assert f"ecocompute bundle --check {desk.out}" in out
     status, out, _ = typed(capsys, "--check", desk.out)
     assert (status, "all as it should be" in out) == (0, True)
