@@ -100,7 +100,7 @@ def about(runs: Sequence[BundledRun], wishes: Wishes) -> About:
     told = (one_line(wishes.description, 5000),) if wishes.description else ()
     words = _KEYWORDS if wishes.keywords is None else tuple(map(one_line, wishes.keywords))
     return About(
-        title=titled(runs, wishes.title or _default_title(runs)),
+        title=titled(runs, wishes.title or ""),
         description=(*told, *_description(runs)),
         creators=wishes.creators or (Creator(name=NOBODY),),
         license=_license(wishes.license),
@@ -119,8 +119,8 @@ def is_named(told: About) -> bool:
 
 
 def titled(runs: Sequence[BundledRun], title: str) -> str:
-    """A title that says what a reader of it alone must know, whatever title it was."""
-    title = one_line(title, _MOST_TITLE)
+    """A title that says what a reader of it alone must know, whatever title it was, or none."""
+    title = one_line(title, _MOST_TITLE) or one_line(_default_title(runs), _MOST_TITLE)
     for word, label in _labels(runs):
         if word not in title.lower():
             title += f" ({label})"

@@ -23,6 +23,7 @@ COMMANDS = (
     "validate",
     "bundle",
     "upload",
+    "submit",
 )
 
 
