@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -491,7 +492,8 @@ def _report(options: argparse.Namespace) -> int:
     for trouble in written.unreadable:
         _say(f"not read: {trouble}")
     _print("\n".join(as_text(report) for report in written.reports))
-    _say("to archive them: ecocompute bundle, see ecocompute bundle --help")
+    places = shlex.join([str(options.results_dir), "--report_dir", str(options.report_dir)])
+    _say(f"to archive, cite and check them: ecocompute bundle {places} --out bundle.zip")
     return 0
 
 

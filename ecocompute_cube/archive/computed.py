@@ -15,6 +15,7 @@ from ecocompute_cube.analysis.documents import at, parse_document, schema_errors
 from ecocompute_cube.archive.words import one_line
 from ecocompute_cube.errors import DocumentInvalid
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
+from ecocompute_cube.report.csv import COLUMNS
 from ecocompute_cube.report.recompute import ARMS_FOLDER
 from ecocompute_cube.report.write import ENERGY_NAME, energy_texts, write_report
 
@@ -124,7 +125,7 @@ def _written(runs: Sequence[Run], report_dir: Path) -> dict[str, bytes]:
     heads = sorted((run.opened.run_id, run.journal.head) for run in runs)
     if not isinstance(told, list) or sorted(map(_head_of, told)) != heads:
         return {}
-    if document.get("unreadable") != [] or not (report_dir / CSV_NAME).is_file():
+    if document.get("unreadable") != [] or not _has_our_columns(report_dir / CSV_NAME):
         return {}
     found = {path for pattern in (*_PAGES, *_FIGURES) for path in report_dir.glob(pattern)}
     return {
@@ -132,6 +133,14 @@ def _written(runs: Sequence[Run], report_dir: Path) -> dict[str, bytes]:
         for path in sorted(found)
         if path.is_file()
     }
+
+
+def _has_our_columns(table: Path) -> bool:
+    """Whether this version wrote a table, or one that writes the same."""
+    if not table.is_file():
+        return False
+    with table.open("rb") as file:
+        return file.readline() == f"{','.join(COLUMNS)}\n".encode()
 
 
 def _head_of(run: object) -> tuple[str, str]:

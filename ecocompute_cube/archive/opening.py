@@ -9,6 +9,7 @@ import stat
 import tempfile
 import zipfile
 import zlib
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SAFE: Final = re.compile(SAFE_PATH)
-#: The same below the folder that some programs put around what they pack.
-_SAFE_BELOW: Final = re.compile(rf"^[A-Za-z0-9_][A-Za-z0-9._-]*/(?P<rest>{SAFE_PATH[1:-1]})$")
 _ENCRYPTED: Final = 0x1  # bit of a member's flags (APPNOTE 4.4.4)
 _REMEDY: Final = "Have the bundle made again, or packed again from its folder."
 
@@ -64,10 +63,10 @@ def _unpack(place: Path, folder: Path) -> None:
     called = one_line(place.name)
     try:
         with zipfile.ZipFile(place) as archive:
-            members = [each for each in archive.infolist() if not each.is_dir()]
+            members = _below_top([each for each in archive.infolist() if not each.is_dir()])
             _check_members(members, called, shutil.disk_usage(folder).free)
-            for member in members:
-                _unpack_member(archive, member, folder)
+            for name, member in members:
+                _unpack_member(archive, member, folder / name)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise DocumentInvalid(
             f"{called} is damaged, or no zip file ({one_line(str(error))}).", _REMEDY
@@ -76,22 +75,31 @@ def _unpack(place: Path, folder: Path) -> None:
         raise output_error(error, f"unpack {called}") from error
 
 
-def _check_members(members: list[zipfile.ZipInfo], called: str, free: int) -> None:
+def _below_top(members: list[zipfile.ZipInfo]) -> list[tuple[str, zipfile.ZipInfo]]:
+    """Members with their names, less that of the folder that some programs put around them."""
     names = [member.filename for member in members]
-    for member in members:
+    top = "" if MANIFEST_NAME in names or not names else f"{names[0].partition('/')[0]}/"
+    if not all(name.startswith(top) for name in names):
+        top = ""
+    return [(name.removeprefix(top), each) for name, each in zip(names, members, strict=True)]
+
+
+def _check_members(members: list[tuple[str, zipfile.ZipInfo]], called: str, free: int) -> None:
+    times = Counter(name.casefold() for name, _ in members)
+    for name, member in members:
         kind = stat.S_IFMT(member.external_attr >> 16)
-        if not (_SAFE.fullmatch(member.filename) or _SAFE_BELOW.fullmatch(member.filename)):
+        if not _SAFE.fullmatch(name):
             why = "has a name that no bundle has"
         elif kind not in (0, stat.S_IFREG):
             why = "is no plain file"
         elif member.flag_bits & _ENCRYPTED:
             why = "is encrypted"
-        elif names.count(member.filename) > 1:
+        elif times[name.casefold()] > 1:
             why = "is there twice"
         else:
             continue
-        raise DocumentInvalid(f"{called}: '{one_line(member.filename)}' {why}.", _REMEDY)
-    size = sum(member.file_size for member in members)
+        raise DocumentInvalid(f"{called}: '{one_line(name)}' {why}.", _REMEDY)
+    size = sum(member.file_size for _, member in members)
     if size > free:
         raise DiskFull(
             f"{called} unpacks to {gib(size):.1f} GiB, {gib(free):.1f} GiB are free for it.",
@@ -99,8 +107,7 @@ def _check_members(members: list[zipfile.ZipInfo], called: str, free: int) -> No
         )
 
 
-def _unpack_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> None:
-    place = folder / member.filename
+def _unpack_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     with archive.open(member) as source, place.open("xb") as target:
         shutil.copyfileobj(source, target, 2**20)

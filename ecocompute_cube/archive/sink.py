@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import glob
 import hashlib
 import os
 import re
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 _PIECE: Final = 2**20
 _OLDEST: Final = "1980-01-01T00:00:00"  # a zip file knows no earlier time (APPNOTE 4.4.6)
 _PLAIN: Final = 0o644
+_PART: Final = ".part"  # ends the name of the folder that is written in
 _SAFE: Final = re.compile(SAFE_PATH)
 
 
@@ -159,10 +162,13 @@ def written_beside(out: Path, utc: str, may_replace: Callable[[Path], bool]) -> 
     ``may_replace`` is asked about what was written if something is there already. Raises
     OutputError or DiskFull.
     """
+    out = out.absolute()
     beside: Path | None = None
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+        _sweep(out)
+        beside = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}.", suffix=_PART))
+        held = _held(beside)
         made = beside / out.name
         if is_zip(out):
             with made.open("xb") as file:
@@ -186,6 +192,30 @@ def written_beside(out: Path, utc: str, may_replace: Callable[[Path], bool]) -> 
     finally:
         if beside is not None:
             shutil.rmtree(beside, ignore_errors=True)
+            os.close(held)
+
+
+def _sweep(out: Path) -> None:
+    """Take away what a program left that was killed: nobody holds it any more."""
+    for left in out.parent.glob(f".{glob.escape(out.name)}.*{_PART}"):
+        with contextlib.suppress(OSError):
+            held = _held(left)
+            shutil.rmtree(left, ignore_errors=True)
+            os.close(held)
+
+
+def _held(folder: Path) -> int:
+    """Hold a folder until the descriptor is closed, or the process ends.
+
+    Raises BlockingIOError when somebody else does.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def is_zip(path: Path) -> bool:
@@ -195,6 +225,8 @@ def is_zip(path: Path) -> bool:
 
 def _put(made: Path, out: Path, old: Path) -> None:
     """Give what was made its name. A folder that is in the way is set aside first, and put back."""
+    for folder in sorted({path.parent for path in made.rglob("*")}):
+        sync_folder(folder)
     if not out.is_dir() or not any(out.iterdir()):
         made.replace(out)
     else:

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ecocompute_cube.archive.about import Wishes
+from ecocompute_cube.archive.sink import Writer, written_beside
 from ecocompute_cube.archive.words import as_markdown
 from ecocompute_cube.errors import DocumentInvalid, OutputError, UsageError
 from ecocompute_cube.model.base import sha256_hex
@@ -394,6 +395,37 @@ def test_a_program_that_is_killed_leaves_no_half_bundle(tmp_path: Path, name: st
     )
     assert done.returncode == 9
     assert not (tmp_path / name).exists()
+    desk = Desk(tmp_path, ONE_BLOCK)
+    desk.bundle(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "results"])
+
+
+def test_what_another_program_writes_at_this_moment_is_not_swept_away(tmp_path: Path) -> None:
+    place = tmp_path / "bundle"
+    with written_beside(place, "2026-11-30T00:00:00Z", lambda _: False) as first:
+        with written_beside(place, "2026-11-30T00:00:00Z", lambda _: False) as second:
+            Writer(second).write("README.md", b"second")
+        Writer(first).write("README.md", b"first")
+        place.rename(tmp_path / "elsewhere")
+    assert (place / "README.md").read_bytes() == b"first"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "elsewhere"]
+
+
+def test_the_place_may_be_the_empty_folder_that_one_is_in(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.out.mkdir()
+    monkeypatch.chdir(desk.out)
+    desk.bundle(Path())
+    assert desk.codes() == set()
+
+
+def test_pages_of_another_version_are_made_anew(desk: Desk) -> None:
+    write_report(desk.results, desk.report, lambda _: None)
+    table = desk.report / "results.csv"
+    table.write_text(table.read_text().replace("run_id,", "run,", 1))
+    desk.bundle()
+    assert (desk.out / "report" / "results.csv").read_text().startswith("run_id,")
 
 
 def test_the_journal_that_is_bundled_is_the_one_that_was_checked(bundled: Desk) -> None:
