@@ -32,7 +32,7 @@ from ecocompute_cube.archive.describe import Contents
 from ecocompute_cube.archive.opening import opened
 from ecocompute_cube.archive.runs import Found, runs_in
 from ecocompute_cube.archive.words import counted, one_line
-from ecocompute_cube.errors import DocumentInvalid, EcoError, UsageError
+from ecocompute_cube.errors import DocumentInvalid, EcoError
 from ecocompute_cube.model.bundle import (
     MANIFEST_NAME,
     SAFE_PATH,
@@ -116,10 +116,11 @@ def check_folder(folder: Path, signers: Path | None, say: Callable[[str], None])
     """The same for a folder with a manifest in it."""
     manifest = read_manifest(folder)
     say(f"comparing {len(manifest.files)} files with their hashes")
-    whole = tuple(_whole(folder, manifest))
-    say("computing every figure again from the journals")
-    documents = tuple(_documents(folder, manifest, signers))
-    troubles = (*whole, *documents, *_described(folder, manifest))
+    troubles = tuple(_whole(folder, manifest))
+    if not any(each.code == "link" for each in troubles):  # a link is never followed
+        say("computing every figure again from the journals")
+        troubles += tuple(_documents(folder, manifest, signers))
+        troubles += tuple(_described(folder, manifest))
     return BundleChecked(manifest, troubles, tuple(_warnings(manifest)))
 
 
@@ -218,19 +219,21 @@ def _sums(folder: Path, manifest: BundleManifest) -> Iterator[Trouble]:
 
 
 def _documents(folder: Path, manifest: BundleManifest, signers: Path | None) -> Iterator[Trouble]:
-    data = data_of(manifest.layout, manifest.about)
+    runs = folder / data_of(manifest.layout, manifest.about) / "runs"
+    again = _Again()
     try:
-        found = runs_in(folder / data / "runs")
+        found = runs_in(runs)
+        wanted = [(run, arm) for run in found.runs for arm in again.texts(run.source)]
     except EcoError as error:
         yield Trouble("journal", one_line(error.cause), _AGAIN)
         return
     yield from _runs(found, manifest)
-    again = _Again()
-    for run in found.runs:
-        for arm in again.texts(run.source):
-            if not (run.source / ARMS_FOLDER / arm / ENERGY_NAME).is_file():
-                yield Trouble("missing_file", f"{run.folder}: no energy.json of {arm}.", _AGAIN)
-    checked = _validated(folder / data / "runs", again, signers)
+    for run, arm in wanted:
+        if not (run.source / ARMS_FOLDER / arm / ENERGY_NAME).is_file():
+            yield Trouble("missing_file", f"{run.folder}: no energy.json of {arm}.", _AGAIN)
+    figures = functools.partial(recompute, texts=again.texts)
+    there = any(runs.rglob(ENERGY_NAME))
+    checked = validate_paths([runs], recompute=figures, signers=signers) if there else ()
     for each in checked:
         yield from _told(each, folder)
     if any(each.schema_errors for each in checked):
@@ -273,17 +276,6 @@ class _Again:
             reports = energy_reports(run, self.reports[folder])
             self._texts[folder] = {arm: document_text(each) for arm, each in reports.items()}
         return self._texts[folder]
-
-
-def _validated(runs: Path, again: _Again, signers: Path | None) -> Sequence[Checked]:
-    try:
-        figures = functools.partial(recompute, texts=again.texts)
-        return validate_paths([runs], recompute=figures, signers=signers)
-    except UsageError as error:
-        if signers is not None and not signers.is_file():
-            raise
-        del error  # no document at all: each is missed by name
-        return ()
 
 
 def _told(checked: Checked, folder: Path) -> Iterator[Trouble]:
