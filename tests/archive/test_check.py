@@ -21,7 +21,7 @@ from ecocompute_cube.errors import DocumentInvalid, EcoError, UsageError
 from ecocompute_cube.model.bundle import MANIFEST_NAME, Layout
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 
-from .rig import ROOT, Desk, reseal
+from .rig import RECORDED, ROOT, Desk, reseal
 
 Json = dict[str, Any]
 Harm = Callable[[Path], object]
@@ -226,6 +226,15 @@ def test_whoever_signed_is_asked_for(bundled: Desk) -> None:
 def test_a_name_that_would_move_the_cursor_is_spelt_out(bundled: Desk) -> None:
     (bundled.out / "\x1b[2J").write_text("x")
     assert "\x1b" not in as_text(bundled.check())
+
+
+@pytest.mark.parametrize("shelf", ["superseded", "container"])
+def test_every_recorded_run_can_be_archived(tmp_path: Path, shelf: str) -> None:
+    """Also those that no protocol would take: a bundle is about its evidence."""
+    desk = Desk(tmp_path)
+    desk.results = RECORDED.parent / shelf
+    desk.bundle()
+    assert desk.codes() == set()
 
 
 # Zip files
