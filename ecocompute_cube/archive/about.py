@@ -129,6 +129,8 @@ def titled(runs: Sequence[BundledRun], title: str) -> str:
 
 def _default_title(runs: Sequence[BundledRun]) -> str:
     models = _few(model for run in runs for model in run.models)
+    if all(run.rehearsal for run in runs):
+        return f"{models} decoded without a board: no energy was measured"
     boards = _few(board for run in runs for board in run.boards) or "no board"
     return f"GPU energy per token of {models} on {boards}"
 

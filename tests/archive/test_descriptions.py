@@ -80,7 +80,7 @@ def test_a_title_that_says_so_already_is_left_alone() -> None:
 
 def test_dequantized_weights_and_rehearsals_are_told() -> None:
     found = told(run(Weights.DEQUANTIZED, rehearsal=True, boards=()))
-    assert "rehearsal" in found.title and "no board" in found.title
+    assert "no energy was measured (rehearsal)" in found.title
     text = " ".join(found.description)
     assert "Dequantized weights" in text and "no energy was measured" in text
 
