@@ -13,10 +13,10 @@ venv := $(or $(VENV),.venv)
 python := "$(venv)/bin/python"
 set_up := sh scripts/setup.sh
 
-.PHONY: help setup run test test-cube check format bench schema lock image mlcube
+.PHONY: help setup run test test-cube test-archive test-browser check format bench schema lock image mlcube
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 setup: ## make .venv with the ecocompute command in it; says first what it downloads
 	@$(set_up) run
@@ -38,6 +38,11 @@ test-cube: ## run the container's tests, with real mlcube: needs Docker Engine
 test-browser: ## run the report page's tests in Debian's Chromium, offline
 	@$(set_up) test
 	@ECO_REQUIRE_BROWSER=1 $(python) -m pytest -m browser -n 0 tests/browser $(ARGS)
+
+test-archive: ## ask others' validators about bundles: mlcroissant, roc-validator, cffconvert
+	@$(set_up) test
+	@sh scripts/archive_tools.sh
+	@ECO_REQUIRE_ARCHIVE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(python) -m pytest -m archive tests/archive $(ARGS)
 
 check: ## format, lint, types, layers, schemas, descriptors
 	@$(set_up) check

@@ -31,6 +31,7 @@ from pydantic.fields import FieldInfo
 from ecocompute_cube import cli, errors
 from ecocompute_cube.analysis.protocol import CLAUSES
 from ecocompute_cube.model.base import Absent, Sha256, UtcTime
+from ecocompute_cube.model.bundle import BundleManifest
 from ecocompute_cube.model.doctor import Diagnosis
 from ecocompute_cube.model.energy import EnergyReport
 from ecocompute_cube.model.files import write_whole
@@ -59,6 +60,7 @@ DOCUMENTS: Final[dict[str, Model]] = {
     "report": ReportFile,
     "validation": Validation,
     "doctor": Diagnosis,
+    "bundle": BundleManifest,
 }
 
 #: How our helps state a default; the table has a column for it.
@@ -410,7 +412,7 @@ def table_of(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def statuses_part() -> str:
     """Every exit status with the errors behind it."""
     rows = [("0", "", "done")]
-    rows += [("1", "", "`validate`: a document was read and found wanting")]
+    rows += [("1", "", "`validate`, `bundle --check`: what was read is found wanting")]
     rows += [
         (str(each.exit_status), f"`{each.code}`", _doc(each).splitlines()[0])
         for each in _leaves_of(errors.EcoError)

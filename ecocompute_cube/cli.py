@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -38,16 +39,18 @@ _PLAN: Final = Path("workspace/config/protocol.yaml")
 _MODELS: Final = Path("workspace/models")
 _RESULTS: Final = Path("workspace/results")
 _REPORT: Final = Path("workspace/report")
+_SUBMISSION: Final = Path("workspace/submission")
 
 #: A signal to the group and one that docker or an init passes on are one wish to stop.
 _ECHO_S: Final = 2.0
 _MOST_MINUTES: Final = 1e6  # two years; more is a slip of the pen
+_LAYOUTS: Final = ("standard", "mlcommons")
 _PROFILES: Final = ("v1.1-core", "dataset-eligible")
 
 _EPILOG: Final = """\
 exit status: 0 done; 1 checked and found wanting; 2 usage or bad input; 3 no usable GPU or power
 reading; 4 model missing or corrupt; 5 measured but invalid; 6 document fails its schema; 7 disk or
-output folder; 130 interrupted. Options may be written with _ or -.
+output folder; 8 a service that keeps records; 130 interrupted. Options may be written with _ or -.
 """
 
 
@@ -352,13 +355,75 @@ def _add_validate(commands: Commands) -> None:
     )
     parser.add_argument("paths", type=_path, nargs="+", metavar="PATH", help="files or folders")
     parser.add_argument("--profile", choices=_PROFILES, default=_PROFILES[0])
+    _signers(parser)
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def _signers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--signers",
         type=_path,
         metavar="FILE",
         help="allowed signers, as ssh-keygen knows them: every journal must be signed by one",
     )
-    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def _add_bundle(commands: Commands) -> None:
+    parser = _add(
+        commands, "bundle", "put results and what cites and checks them in one place", _bundle
+    )
+    parser.add_argument(
+        "results", type=_path, nargs="?", metavar="RESULTS", help=f"default {_RESULTS}"
+    )
+    parser.add_argument(
+        "--out", type=_path, metavar="DIR", help="where to; a zip file if it ends in .zip"
+    )
+    _folder(parser, "--report_dir", _REPORT, "pages to take if they are of these runs")
+    parser.add_argument("--layout", choices=_LAYOUTS, default=_LAYOUTS[0])
+    parser.add_argument(
+        "--about", type=_path, metavar="FILE", help="title, creators, licence and more, in TOML"
+    )
+    parser.add_argument("--title", metavar="TEXT", help="in place of one made from the runs")
+    parser.add_argument(
+        "--creator",
+        action="append",
+        metavar="NAME",
+        help="'Family, Given; ORCID; affiliation'; once for each creator",
+    )
+    parser.add_argument("--license", metavar="ID", help="of the data, by SPDX (CC-BY-4.0)")
+    parser.add_argument("--force", action="store_true", help="replace another bundle")
+    parser.add_argument(
+        "--check", type=_path, metavar="BUNDLE", help="check a bundle, folder or zip; write nothing"
+    )
+    _signers(parser)
+
+
+def _add_upload(commands: Commands) -> None:
+    parser = _add(commands, "upload", "bring a bundle to Zenodo: a draft in its sandbox", _upload)
+    parser.add_argument("bundle", type=_path, metavar="BUNDLE", help="a folder or a zip file")
+    parser.add_argument(
+        "--production", action="store_true", help="Zenodo itself, in place of its sandbox"
+    )
+    parser.add_argument(
+        "--publish", action="store_true", help="make it public, which cannot be undone"
+    )
+    parser.add_argument(
+        "--new_version", metavar="RECORD", help="as the next version of a record of yours"
+    )
+
+
+def _add_submit(commands: Commands) -> None:
+    parser = _add(
+        commands, "submit", "make a contribution to the published dataset; send nothing", _submit
+    )
+    parser.add_argument(
+        "place", type=_path, nargs="?", default=_RESULTS, metavar="PATH", help=f"default {_RESULTS}"
+    )
+    _folder(parser, "--out", _SUBMISSION, "where it goes")
+    parser.add_argument("--name", metavar="NAME", help="who contributes")
+    parser.add_argument("--contact", metavar="TEXT", help="how they are reached")
+    parser.add_argument("--archive", metavar="URL", help="where the bundle can be had: a DOI")
+    parser.add_argument("--force", action="store_true", help="replace what is there")
 
 
 _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
@@ -369,6 +434,9 @@ _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "plan": _add_plan,
     "doctor": _add_doctor,
     "validate": _add_validate,
+    "bundle": _add_bundle,
+    "upload": _add_upload,
+    "submit": _add_submit,
 }
 
 
@@ -426,6 +494,8 @@ def _report(options: argparse.Namespace) -> int:
     for trouble in written.unreadable:
         _say(f"not read: {trouble}")
     _print("\n".join(as_text(report) for report in written.reports))
+    places = shlex.join([str(options.results_dir), "--report_dir", str(options.report_dir)])
+    _say(f"to archive, cite and check them: ecocompute bundle {places} --out bundle.zip")
     return 0
 
 
@@ -507,6 +577,72 @@ def _validate(options: argparse.Namespace) -> int:
     checked = validate_paths(options.paths, profile, recompute, options.signers)
     _print((as_json if options.json else as_text)(checked, profile))
     return exit_status(checked, profile)
+
+
+def _bundle(options: argparse.Namespace) -> int:
+    if options.check is not None:
+        return _check_bundle(options)
+    from ecocompute_cube.archive.about import Wishes, parse_creator, read_wishes
+    from ecocompute_cube.archive.bundle import Request, as_text, bundle
+    from ecocompute_cube.model.bundle import Layout
+
+    if options.out is None:
+        raise UsageError("Where the bundle goes is not said.", "Add --out DIR, or --out FILE.zip.")
+    wishes = read_wishes(options.about) if options.about else Wishes()
+    people = tuple(map(parse_creator, options.creator or ()))
+    wishes = wishes._replace(
+        title=options.title or wishes.title,
+        creators=people or wishes.creators,
+        license=options.license or wishes.license,
+    )
+    request = Request(
+        results=options.results or _RESULTS,
+        out=options.out,
+        report_dir=options.report_dir,
+        layout=Layout(options.layout),
+        wishes=wishes,
+        force=options.force,
+    )
+    done = bundle(request, _say)
+    _print(as_text(done, options.out))
+    return 0
+
+
+def _check_bundle(options: argparse.Namespace) -> int:
+    from ecocompute_cube.archive.check import as_text, check
+
+    if options.out is not None or options.results is not None:
+        raise UsageError(
+            "--check looks at one bundle and makes none.", "Type: ecocompute bundle --check BUNDLE"
+        )
+    checked = check(options.check, options.signers, _say)
+    _print(as_text(checked))
+    return checked.exit_status
+
+
+def _upload(options: argparse.Namespace) -> int:
+    from ecocompute_cube.archive.bar import bar
+    from ecocompute_cube.archive.service import SANDBOX, ZENODO, Client, token_of
+    from ecocompute_cube.archive.upload import Wanted, as_text, upload
+
+    service = ZENODO if options.production else SANDBOX
+    client = Client(service, token_of(service, os.environ), _say)
+    wanted = Wanted(options.bundle, options.publish, options.new_version)
+    with contextlib.closing(client):
+        done = upload(wanted, client, _say, bar(sys.stderr, _say))
+    _print(as_text(done))
+    return 0
+
+
+def _submit(options: argparse.Namespace) -> int:
+    from ecocompute_cube.archive.community import Person
+    from ecocompute_cube.archive.submit import as_text, submit
+
+    given = {key: getattr(options, key) for key in Person._fields}
+    person = Person(**{key: text for key, text in given.items() if text})
+    done = submit(options.place, options.out, person, _say, force=options.force)
+    _print(as_text(done, options.out))
+    return 0
 
 
 if __name__ == "__main__":

@@ -24,6 +24,10 @@ EcoError
 ├── OutputError               7  the output folder cannot be used
 │   ├── OutputBusy            7  another run writes there
 │   └── DiskFull              7
+├── ServiceError              8
+│   ├── ServiceRefused        8  a service that keeps records does not take what was sent
+│   ├── ServiceUnreachable    8  it does not answer, or fails by itself
+│   └── ServiceBusy           8  it wants fewer requests
 ├── ArmFailed                 -  one arm cannot be measured; it costs that arm, not the run
 └── Interrupted             130  stopped by the user or the system
 """
@@ -212,6 +216,31 @@ class DiskFull(OutputError):
     """No room is left for the results."""
 
     code = "disk_full"
+
+
+class ServiceError(EcoError):
+    """A service that keeps records cannot be used; what it has taken is kept there."""
+
+    code = "service"
+    exit_status = 8
+
+
+class ServiceRefused(ServiceError):
+    """A service that keeps records does not take what was sent, or knows no such record."""
+
+    code = "service_refused"
+
+
+class ServiceUnreachable(ServiceError):
+    """A service that keeps records does not answer, or fails by itself."""
+
+    code = "service_unreachable"
+
+
+class ServiceBusy(ServiceError):
+    """A service that keeps records wants fewer requests than were made."""
+
+    code = "service_busy"
 
 
 class ArmFailed(EcoError):

@@ -20,6 +20,7 @@ from packaging.utils import parse_wheel_filename
 EXPORTS = {
     "core": ["--no-default-groups"],
     "report": ["--no-default-groups", "--extra", "report"],
+    "upload": ["--no-default-groups", "--extra", "report", "--extra", "upload"],
     "measure": ["--no-default-groups", "--extra", "report", "--extra", "measure"],
     "build": ["--only-group", "build"],
     "test": ["--only-group", "test"],
@@ -28,6 +29,7 @@ EXPORTS = {
 HEADS = {
     "core": "What the `ecocompute` command needs to start, validate and explain.",
     "report": "core, and what `ecocompute report` needs.",
+    "upload": "core, report, and what `ecocompute upload` needs.",
     "measure": "core, report, and what `ecocompute measure` needs, less torch.",
     "torch": "torch alone: the default wheels.",
     "torch-cuda": "What a CUDA build of torch asks for; a CPU build does without.",
@@ -38,6 +40,7 @@ HEADS = {
     "check": "What `make check` adds.",
     "mlcube": "The mlcube command, for an environment of its own: `make mlcube`.",
     "mlcube-build": "What builds the one package of mlcube.txt that has no wheel.",
+    "archive-tools": "Validators of what a bundle holds, for an environment of their own.",
 }
 # mlcube 0.0.9 asks for omegaconf 2.1.0, whose metadata pip has refused since 24.1; 2.3.0 works.
 # Newer releases of click print a warning about mlcube at every call.
@@ -49,6 +52,13 @@ MLCUBE = (
     "click<8.2",
 )
 MLCUBE_OVERRIDE = "omegaconf==2.3.0"
+# What reads the descriptions of a bundle. cffconvert wants an older jsonschema than we do.
+ARCHIVE_TOOLS = (
+    "mlcroissant==1.1.1",
+    "roc-validator==0.13.0",
+    "rocrate==0.16.0",
+    "cffconvert==2.0.0",
+)
 # sha256 and bytes of torch 2.13.0+cpu, manylinux_2_28: they stand in PyTorch's own index and not in
 # the default one. 3.11 x86_64: computed from the file. The others: as recorded alike in the public
 # lock files of unrelated projects (aarch64: nixpkgs, pkgs/development/python-modules/torch/bin).
@@ -74,6 +84,7 @@ MACHINES = ("x86_64", "aarch64")
 EVERYWHERE = " ; python_full_version < '3.15' and sys_platform == 'linux' \\"
 GLIBC_MINORS = range(17, 37)  # manylinux2014 (glibc 2.17) to Debian 12 (2.36)
 
+OWN_ENVIRONMENTS = ("mlcube", "archive-tools")  # set-up installs them nowhere, and says no size
 CPU_TORCH = "torch+cpu"  # its name among the stanzas and the sizes
 
 Stanzas = dict[str, str]
@@ -87,6 +98,7 @@ def main() -> None:
     image_lock = resolve(args.uv, args.root, args.work / "image", IMAGE_TORCH_VERSION)
     image = export(args.uv, args.work / "image", EXPORTS["measure"])
     files |= {"image-torch": beside(image, files["measure"])} | compile_mlcube(args.uv, args.work)
+    files["archive-tools"] = compiled(args.uv, args.work, ARCHIVE_TOOLS)
     sizes = wheel_sizes(lock)
     image_sizes = wheel_sizes(image_lock)
     for name, stanzas in files.items():
@@ -167,18 +179,22 @@ def beside(image: Stanzas, measure: Stanzas) -> Stanzas:
 
 def compile_mlcube(uv: Path, work: Path) -> dict[str, Stanzas]:
     """Resolve mlcube with its one repaired requirement; setuptools apart, for it builds another."""
-    (work / "mlcube.in").write_text("\n".join(MLCUBE), encoding="utf-8")
     (work / "override.txt").write_text(MLCUBE_OVERRIDE, encoding="utf-8")
+    stanzas = compiled(uv, work, MLCUBE, "--overrides", work / "override.txt")
+    return {"mlcube-build": {"setuptools": stanzas.pop("setuptools")}, "mlcube": stanzas}
+
+
+def compiled(uv: Path, work: Path, wanted: tuple[str, ...], *more: str | Path) -> Stanzas:
+    """Resolve what is wanted for an environment of its own, for every Python from 3.11 on."""
+    (work / "wanted.in").write_text("\n".join(wanted), encoding="utf-8")
     options = ["--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate"]
-    given: list[str | Path] = ["--overrides", work / "override.txt", work / "mlcube.in"]
     done = subprocess.run(
-        [uv, "pip", "compile", *options, "--python-version", "3.11", *given],
+        [uv, "pip", "compile", *options, "--python-version", "3.11", *more, work / "wanted.in"],
         check=True,
         capture_output=True,
         text=True,
     )
-    stanzas = stanzas_of(done.stdout)
-    return {"mlcube-build": {"setuptools": stanzas.pop("setuptools")}, "mlcube": stanzas}
+    return stanzas_of(done.stdout)
 
 
 def wheel_sizes(lock: dict[str, Any]) -> dict[tuple[str, str], int]:
@@ -226,7 +242,7 @@ def size_line(stanzas: Stanzas, sizes: dict[tuple[str, str], int]) -> str:
 
 def render(name: str, stanzas: Stanzas, sizes: dict[tuple[str, str], int]) -> str:
     head = [HEADS[name], "Written by scripts/lock.sh (`make lock`). Do not edit."]
-    if not name.startswith("mlcube"):
+    if not name.startswith(OWN_ENVIRONMENTS):
         head.append(size_line(stanzas, sizes))
     body = [stanzas[key] for key in sorted(stanzas)]
     return "\n".join([*(f"# {line}" for line in head), *body, ""])

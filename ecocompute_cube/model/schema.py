@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ecocompute_cube.model.bundle import BundleManifest
 from ecocompute_cube.model.doctor import Diagnosis
 from ecocompute_cube.model.energy import EnergyReport
 from ecocompute_cube.model.files import write_whole
@@ -30,6 +31,7 @@ Json: TypeAlias = Any
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 DOCUMENTS: Final[dict[str, type[BaseModel]]] = {
+    "bundle": BundleManifest,
     "doctor": Diagnosis,
     "energy": EnergyReport,
     "journal-line": Line,

@@ -9,6 +9,7 @@ from ecocompute_cube.errors import EcoError, UsageError
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 ARMS_FOLDER: Final = "arms"
@@ -16,16 +17,29 @@ ARMS_FOLDER: Final = "arms"
 _PROSE: Final = frozenset({"cause", "fix", "note", "reason", "notice", "reasons"})
 
 
-def recompute(path: Path, document: dict[str, object]) -> list[str] | None:
+def _texts(folder: Path) -> Mapping[str, str]:
+    try:
+        from ecocompute_cube.report.write import energy_texts
+    except ImportError as error:
+        raise _missing(error) from None
+    return energy_texts(folder)
+
+
+def recompute(
+    path: Path,
+    document: dict[str, object],
+    texts: Callable[[Path], Mapping[str, str]] = _texts,
+) -> list[str] | None:
     """One sentence a figure that the journal does not give; None where there is no journal.
 
-    The journal is looked for where ``measure`` puts it, two folders up. Raises JournalBroken, and
-    UsageError when the libraries that compute are not installed.
+    The journal is looked for where ``measure`` puts it, two folders up; ``texts`` gives every arm's
+    document of a run. Raises JournalBroken, and UsageError when the libraries that compute are not
+    installed.
     """
     journal = journal_of(path)
     if path.parent.parent.name != ARMS_FOLDER or not journal.exists():
         return None
-    again = _from_journal(journal.parent, path.parent.name)
+    again = texts(journal.parent).get(path.parent.name)
     if again is None:
         return [f"the journal has no arm {path.parent.name}"]
     return _differences(document, json.loads(again), "")
@@ -34,14 +48,6 @@ def recompute(path: Path, document: dict[str, object]) -> list[str] | None:
 def journal_of(document: Path) -> Path:
     """Where ``measure`` puts the journal that a document is computed from."""
     return document.parent.parent.parent / JOURNAL_NAME
-
-
-def _from_journal(folder: Path, arm: str) -> str | None:
-    try:
-        from ecocompute_cube.report.write import energy_texts
-    except ImportError as error:
-        raise _missing(error) from None
-    return energy_texts(folder).get(arm)
 
 
 def _missing(error: ImportError) -> EcoError:

@@ -125,7 +125,7 @@ def as_markdown(report: Report) -> str:
 def as_summary(reports: Sequence[Report]) -> str:
     """Every run for a pull request: question, answer, table, and what lowers the tier."""
     parts = (_summary(report) for report in reports)
-    notice = "Board energy as NVML reports it: not wall power, not an MLPerf result."
+    notice = "Not wall power; unverified, not an MLPerf result, GPU-only NVML energy."
     return "\n\n".join([*parts, notice]) + "\n"
 
 

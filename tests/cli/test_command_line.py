@@ -13,7 +13,18 @@ from ecocompute_cube.cli import main
 
 from .rig import REAL, ROOT, assert_told, ecocompute, surroundings
 
-COMMANDS = ("run", "download", "measure", "report", "plan", "doctor", "validate")
+COMMANDS = (
+    "run",
+    "download",
+    "measure",
+    "report",
+    "plan",
+    "doctor",
+    "validate",
+    "bundle",
+    "upload",
+    "submit",
+)
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

@@ -131,4 +131,4 @@ def test_every_error_has_a_code_and_a_status_of_its_own() -> None:
     ours = [kind for kind in leaves if kind.__module__.startswith("ecocompute_cube.")]
     codes = [kind.code for kind in ours]
     assert len(set(codes)) == len(codes)
-    assert {kind.exit_status for kind in ours} <= {1, 2, 3, 4, 5, 6, 7, 130}
+    assert {kind.exit_status for kind in ours} <= {1, 2, 3, 4, 5, 6, 7, 8, 130}

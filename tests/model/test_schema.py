@@ -17,10 +17,13 @@ from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
 from pydantic import BaseModel, ValidationError
 
+from ecocompute_cube.archive.about import Wishes
+from ecocompute_cube.archive.bundle import Request, bundle
 from ecocompute_cube.doctor import Machine, examine
 from ecocompute_cube.errors import EcoError
 from ecocompute_cube.model import claims, energy, report
 from ecocompute_cube.model.base import Absent, Record
+from ecocompute_cube.model.bundle import Creator
 from ecocompute_cube.model.plan import Plan
 from ecocompute_cube.model.readings import EARLY
 from ecocompute_cube.model.schema import DOCUMENTS, drifted, schema_path
@@ -66,6 +69,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kind]:
         "plan": [journal[0]["record"]["plan"], {"name": "p"}],
         "report": [json.loads((folder / "report" / "report.json").read_text())],
         "doctor": [_diagnosis(folder / "nothing")],
+        "bundle": [_manifest(scene.output, folder)],
     }
     return {name: Kind(DOCUMENTS[name], _schema(name), each) for name, each in found.items()}
 
@@ -74,6 +78,17 @@ def _diagnosis(root: Path) -> Json:
     """Of a machine that has nothing."""
     found = examine(Machine({}, {}, root), Absent(reason="no plan was named"), root)
     return json.loads(found.model_dump_json())
+
+
+def _manifest(results: Path, folder: Path) -> Json:
+    """Of a bundle of both runs."""
+    creators = (Creator(name="Doe, Jane", orcid="0000-0002-1825-0097"),)
+    request = Request(
+        results, folder / "bundle", folder / "report", wishes=Wishes(creators=creators)
+    )
+    bundle(request, lambda _: None)
+    document: Json = json.loads((folder / "bundle" / "manifest.json").read_text())
+    return document
 
 
 def _lines(run: Path) -> list[Json]:

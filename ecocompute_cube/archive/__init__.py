@@ -1,0 +1,1 @@
+"""From results to what people deposit, and back: bundles, their descriptions, their checks."""
