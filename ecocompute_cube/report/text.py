@@ -137,7 +137,7 @@ def _summary(report: Report) -> str:
 
 
 def _cell(text: str) -> str:
-    return html.escape(text, quote=False).replace("|", "&#124;")
+    return html.escape(printable(text), quote=False).replace("|", "&#124;")
 
 
 def as_text(report: Report) -> str:
