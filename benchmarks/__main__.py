@@ -4,8 +4,8 @@
 experiments (``benchmarks.coverage``) and hold zero where an arm is compared with itself
 (``benchmarks.itself``), how often the bound of a window covers the energy of scripted
 boards (``benchmarks.boards``), how far the parts of a step's energy are off (``benchmarks.why``),
-what the side sampler costs (``benchmarks.sampler``), and what a bundle of a gigabyte of traces
-takes (``benchmarks.bundle``);
+what the side sampler costs (``benchmarks.sampler``), what a report of a thousand arms takes
+(``benchmarks.report``), and a bundle of a gigabyte of traces (``benchmarks.bundle``);
 ``--rehearsal`` also times a rehearsal with everything
 set up, ``--tests`` the test suite. Figures are medians; ratios are what travels between machines.
 """
@@ -36,6 +36,7 @@ _FIGURES = (
     "benchmarks.boards",
     "benchmarks.why",
     "benchmarks.sampler",
+    "benchmarks.report",
     "benchmarks.bundle",
 )
 

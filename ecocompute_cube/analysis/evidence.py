@@ -59,9 +59,11 @@ class Evidence(NamedTuple):
     profiled: dict[str, Profiled]
     first_ids: dict[str, tuple[int, ...]]  #: of every arm that told, also in a block that is lost
 
+    everyone: tuple[Arm, ...]  #: every arm of the plan
+
     def arms(self) -> tuple[Arm, ...]:
         """Every arm of the plan."""
-        return self.run.plan.expanded()
+        return self.everyone
 
 
 def evidence(facts: tuple[Fact, ...]) -> Evidence:
@@ -94,6 +96,7 @@ def evidence(facts: tuple[Fact, ...]) -> Evidence:
         caches={f.session: f.cache_bytes for f in _of(facts, Calibrated) if present(f.cache_bytes)},
         profiled={f.arm: f for f in _of(facts, Profiled)},
         first_ids={f.arm: f.first_ids for f in _of(facts, WindowMeasured) if f.first_ids},
+        everyone=run.plan.expanded(),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.journal import TraceStored
+from ecocompute_cube.model.readings import EARLY
 from ecocompute_cube.units import seconds
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _BINS: Final = 150  # two points each, lowest and highest: three to a pixel of t
 #: What lies between two marks of a visit, in the order they come.
 _STRETCHES: Final = (
     ("load", "load_start", "model_ready"),
-    ("idle and warm-up", "model_ready", "warmup_end"),
+    ("warm-up", "rested", "warmup_end"),
     ("window", "measure_start", "measure_end"),
     ("quality", "quality_start", "quality_end"),
 )
@@ -64,15 +65,25 @@ def _shown(run: RunEvidence, window: Judged) -> PowerShown | None:
         arm=fact.arm,
         block=fact.block,
         points=tuple(_thinned(trace)),
-        stretches=tuple(_stretches(stored.phases, trace.t_ns[0], trace.t_ns[-1])),
+        stretches=tuple(_stretches(stored.phases, window, trace.t_ns[0], trace.t_ns[-1])),
     )
 
 
-def _stretches(phases: Mapping[str, int], first_ns: int, last_ns: int) -> Iterator[Stretch]:
+def _stretches(
+    phases: Mapping[str, int], window: Judged, first_ns: int, last_ns: int
+) -> Iterator[Stretch]:
+    before = window.warmed.idle if window.warmed else EARLY
     marks = {"model_ready": first_ns, **phases}  # an arm that stayed loaded is ready at once
-    for what, start, end in _STRETCHES:
-        if start in marks and end in marks:
-            yield Stretch(what, *(_at(marks[mark], first_ns, last_ns) for mark in (start, end)))
+    marks["rested"] = before.span.end_ns if present(before) else marks["model_ready"]
+    spans = [
+        (f"{what}: {window.workload.phase}" if what == "window" else what, marks[start], marks[end])
+        for what, start, end in _STRETCHES
+        if start in marks and end in marks
+    ]
+    rests = [each.span for each in (before, window.fact.idle) if present(each)]
+    spans += [("idle", rest.start_ns, rest.end_ns) for rest in rests]
+    for what, start_ns, end_ns in sorted(spans, key=lambda span: span[1]):
+        yield Stretch(what, *(_at(mark, first_ns, last_ns) for mark in (start_ns, end_ns)))
 
 
 def _at(moment_ns: int, first_ns: int, last_ns: int) -> float:

@@ -1,0 +1,100 @@
+"""Labels that tell arms apart, and charts that show what there is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ecocompute_cube.model.base import present
+from ecocompute_cube.model.report import ArmReport, Report
+from ecocompute_cube.report.charts.energy import MOST_ARMS, energy_chart
+from ecocompute_cube.report.charts.quality import quality_chart
+from ecocompute_cube.report.charts.sweeps import sweep_charts
+from ecocompute_cube.report.charts.why import why_chart
+from ecocompute_cube.report.shown import Shown, shown_arms
+from ecocompute_cube.report.write import read_results
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def reports() -> tuple[Report, ...]:
+    return read_results(ROOT / "data/h200/runs").reports
+
+
+@pytest.fixture(scope="module")
+def shown(reports: tuple[Report, ...]) -> tuple[Shown, ...]:
+    return shown_arms(reports)
+
+
+def with_arms(report: Report, *arms: ArmReport) -> Report:
+    return report.model_copy(update={"arms": arms})
+
+
+def test_no_two_arms_of_a_page_share_a_name(shown: tuple[Shown, ...]) -> None:
+    assert set(Counter(each.name for each in shown).values()) == {1}
+
+
+def test_two_runs_of_one_plan_are_told_apart_by_their_ids(reports: tuple[Report, ...]) -> None:
+    twin = reports[0].model_copy(update={"run_id": "twin"})
+    names = [each.name for each in shown_arms([reports[0], twin])]
+    assert len(set(names)) == len(names)
+    assert any("twin" in name for name in names)
+
+
+def test_arms_of_one_group_stand_together(shown: tuple[Shown, ...]) -> None:
+    groups = [each.group for each in shown]
+    assert len(list(dict.fromkeys(groups))) == sum(
+        a != b for a, b in zip(groups, [None, *groups], strict=False)
+    )
+
+
+def test_one_session_is_hollow_and_two_are_filled(reports: tuple[Report, ...]) -> None:
+    arm = reports[-1].arms[0]
+    twice = arm.model_copy(update={"sessions": 2})
+    chart = energy_chart(shown_arms([with_arms(reports[-1], arm, twice)]))
+    assert chart is not None
+    assert [bar["replicated"] for bar in chart.spec["data"]["values"]] == [False, True]  # type: ignore[index]  # a dict
+
+
+def test_a_millijoule_a_token_is_a_kilojoule_a_million(shown: tuple[Shown, ...]) -> None:
+    chart = energy_chart(shown)
+    assert chart is not None
+    told = [each.arm.energy.mj_per_token for each in shown if present(each.arm.energy)]
+    assert [row[2] for row in chart.rows] == pytest.approx(told, rel=1e-3)
+    assert [row[5] for row in chart.rows] == pytest.approx([kj / 3600 for kj in told], rel=1e-3)
+
+
+def test_many_arms_are_shown_by_model(reports: tuple[Report, ...]) -> None:
+    many = with_arms(reports[-1], *[reports[-1].arms[0]] * (MOST_ARMS + 1))
+    chart = energy_chart(shown_arms([many]))
+    assert chart is not None
+    assert chart.spec["mark"]["type"] == "tick"  # type: ignore[index]  # a dict
+    assert len(chart.rows) == MOST_ARMS + 1
+
+
+def test_the_front_holds_what_nothing_beats(shown: tuple[Shown, ...]) -> None:
+    chart = quality_chart(shown)
+    assert chart is not None
+    points = [(row[0], row[2], row[3], row[-1]) for row in chart.rows]
+    for model, kj, delta, front in points:
+        beaten = any(
+            other[0] == model and other[1] <= kj and other[2] <= delta and other[1:3] != (kj, delta)  # type: ignore[operator]  # numbers
+            for other in points
+        )
+        assert front == ("no" if beaten else "yes")
+
+
+def test_a_sweep_needs_two_sizes_of_one_arm(reports: tuple[Report, ...]) -> None:
+    arm = reports[-1].arms[0]
+    larger = arm.model_copy(update={"workload": arm.workload.model_copy(update={"batch": 8})})
+    assert sweep_charts(shown_arms([with_arms(reports[-1], arm)])) == ()
+    (chart,) = sweep_charts(shown_arms([with_arms(reports[-1], arm, larger)]))
+    assert chart.name == "batch"
+    assert [row[1] for row in chart.rows] == [1, 8]
+
+
+def test_nothing_explained_is_no_chart(shown: tuple[Shown, ...]) -> None:
+    assert why_chart(shown) is None
