@@ -2,7 +2,8 @@
 
 ``python -m benchmarks`` measures start-up, then how often intervals cover the truth of simulated
 experiments (``benchmarks.coverage``) and hold zero where an arm is compared with itself
-(``benchmarks.itself``), how often the bound of a window covers the energy of scripted
+(``benchmarks.itself``), how often the range of a crossover holds the true size
+(``benchmarks.crossover``), how often the bound of a window covers the energy of scripted
 boards (``benchmarks.boards``), how far the parts of a step's energy are off (``benchmarks.why``),
 and what the side sampler costs (``benchmarks.sampler``);
 ``--rehearsal`` also times a rehearsal with everything
@@ -32,6 +33,7 @@ _STARTS = (
 _FIGURES = (
     "benchmarks.coverage",
     "benchmarks.itself",
+    "benchmarks.crossover",
     "benchmarks.boards",
     "benchmarks.why",
     "benchmarks.sampler",
