@@ -2,7 +2,8 @@
 
 ``python -m benchmarks`` measures start-up, then how often intervals cover the truth of simulated
 experiments (``benchmarks.coverage``) and hold zero where an arm is compared with itself
-(``benchmarks.itself``), how often the bound of a window covers the energy of scripted
+(``benchmarks.itself``), how often the range of a crossover holds the true size
+(``benchmarks.crossover``), how often the bound of a window covers the energy of scripted
 boards (``benchmarks.boards``), how far the parts of a step's energy are off (``benchmarks.why``),
 what the side sampler costs (``benchmarks.sampler``), what a report of a thousand arms takes
 (``benchmarks.report``), and a bundle of a gigabyte of traces (``benchmarks.bundle``);
@@ -33,6 +34,7 @@ _STARTS = (
 _FIGURES = (
     "benchmarks.coverage",
     "benchmarks.itself",
+    "benchmarks.crossover",
     "benchmarks.boards",
     "benchmarks.why",
     "benchmarks.sampler",

@@ -38,6 +38,7 @@ from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.journal import Line
 from ecocompute_cube.model.manifest import Manifest
 from ecocompute_cube.model.plan import Plan
+from ecocompute_cube.model.replication import Replication
 from ecocompute_cube.model.report import ReportFile
 from ecocompute_cube.validate import Validation
 
@@ -59,6 +60,7 @@ DOCUMENTS: Final[dict[str, Model]] = {
     "energy": EnergyReport,
     "report": ReportFile,
     "validation": Validation,
+    "comparison": Replication,
     "doctor": Diagnosis,
     "bundle": BundleManifest,
 }
@@ -100,6 +102,12 @@ _UNITS_OF: Final = {
     "Energy.interval_mj": "mJ/token",
     "Energy.bound_mj": "mJ/token",
     "Energy.blocks_mj": "mJ/token",
+    "SessionChange.mj_per_token": "mJ/token",
+    "SizeRange.low_b": "10⁹",
+    "SizeRange.high_b": "10⁹",
+    "Crossover.size_b": "10⁹",
+    "Crossover.size_range_b": "10⁹",
+    "Compared.points": "points",
     "ResultsMeasured.reading_bound_mj": "mJ/token",
     "Clocks": "MHz",
     "Temperatures": "°C",

@@ -45,6 +45,7 @@ _SUBMISSION: Final = Path("workspace/submission")
 _ECHO_S: Final = 2.0
 _MOST_MINUTES: Final = 1e6  # two years; more is a slip of the pen
 _LAYOUTS: Final = ("standard", "mlcommons")
+_SIDE: Final = "a report.json, a folder that holds one, or a folder of runs"
 _PROFILES: Final = ("v1.1-core", "dataset-eligible")
 
 _EPILOG: Final = """\
@@ -426,6 +427,21 @@ def _add_submit(commands: Commands) -> None:
     parser.add_argument("--force", action="store_true", help="replace what is there")
 
 
+def _add_compare(commands: Commands) -> None:
+    parser = _add(
+        commands,
+        "compare",
+        "does another report, or what was published, find the same? Ratios to FP16 alone",
+        _compare,
+    )
+    parser.add_argument("here", type=_path, metavar="A", help=_SIDE)
+    parser.add_argument("there", type=_path, metavar="B", nargs="?", help=_SIDE)
+    parser.add_argument(
+        "--against", choices=("published",), help="the packaged published measurements, for B"
+    )
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
 _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "run": _add_run,
     "download": _add_download,
@@ -437,6 +453,7 @@ _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "bundle": _add_bundle,
     "upload": _add_upload,
     "submit": _add_submit,
+    "compare": _add_compare,
 }
 
 
@@ -487,13 +504,15 @@ def _refuse_empty(report: Report) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
+    from ecocompute_cube.report.merged_text import merged_text
     from ecocompute_cube.report.text import as_text
     from ecocompute_cube.report.write import write_report
 
     written = write_report(options.results_dir, options.report_dir, _say)
     for trouble in written.unreadable:
         _say(f"not read: {trouble}")
-    _print("\n".join(as_text(report) for report in written.reports))
+    pages = [as_text(report) for report in written.reports]
+    _print("\n".join(filter(None, [*pages, merged_text(written.together)])))
     places = shlex.join([str(options.results_dir), "--report_dir", str(options.report_dir)])
     _say(f"to archive, cite and check them: ecocompute bundle {places} --out bundle.zip")
     return 0
@@ -643,6 +662,29 @@ def _submit(options: argparse.Namespace) -> int:
     done = submit(options.place, options.out, person, _say, force=options.force)
     _print(as_text(done, options.out))
     return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from ecocompute_cube.report.replicate import (
+        as_text,
+        compare_published,
+        compare_reports,
+        read_findings,
+    )
+    from ecocompute_cube.report.write import document_text
+
+    if (options.there is None) == (options.against is None):
+        raise UsageError(
+            "There must be one thing to compare with.", "Give B, or --against published."
+        )
+    here = read_findings(options.here, _say)
+    found = (
+        compare_published(here)
+        if options.there is None
+        else compare_reports(here, read_findings(options.there, _say))
+    )
+    _print(document_text(found) if options.json else as_text(found))
+    return found.exit_status
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ from ecocompute_cube.model.base import Absent, Count, MaybeFloat, Record, Sha256
 from ecocompute_cube.model.claims import Comparison, Effect, Finding, Idle, Interval
 from ecocompute_cube.model.journal import Host, OtherBoard
 from ecocompute_cube.model.manifest import Weights
+from ecocompute_cube.model.merged import KeptApart, Pooled, SizeCurve
 from ecocompute_cube.model.plan import Plan, Precision, Runtime, Workload
 from ecocompute_cube.model.readings import (
+    EARLY,
     EARLY_FIELD,
     Board,
     PowerKind,
@@ -46,12 +48,21 @@ class Perplexity(Record):
     scored_tokens: int = Field(ge=1)
 
 
+class SessionChange(Record):
+    """What one session says of an arm."""
+
+    session: Count
+    mj_per_token: float = Field(gt=0)  #: geometric mean over its blocks
+    pairs_pct: tuple[float, ...]  #: change of each block that both arms have; empty of a baseline
+
+
 class ArmReport(Record):
     """One arm: what it is and what was found."""
 
     arm: str
     model: str
     weights: Weights
+    model_sha256: Sha256 | Absent = EARLY  #: of all files of the model
     params_b: float
     precision: Precision
     runtime: Runtime
@@ -66,6 +77,7 @@ class ArmReport(Record):
     energy: Energy | Absent
     is_baseline: bool  #: whether others are compared with this arm
     vs_baseline: Comparison | Absent
+    by_session: tuple[SessionChange, ...] | Absent = EARLY  #: where energy was measured
     perplexity: Perplexity | Absent
     why: Why | Absent  #: where its energy goes
     lowered_by: tuple[str, ...]  #: codes of findings that lower the tier
@@ -127,8 +139,11 @@ class Report(Record):
 
 
 class ReportFile(Record):
-    """report.json: every run of a results folder, by run id."""
+    """report.json: every run of a results folder, by run id, and what they say together."""
 
     format: Literal["ecocompute-report-file/1"]
     runs: tuple[Report, ...]
-    unreadable: tuple[str, ...]  #: journals that could not be read, and why
+    unreadable: tuple[str, ...]  #: journals that could not be read or counted, and why
+    pooled: tuple[Pooled, ...] | Absent = EARLY  #: arms of several runs, taken together
+    kept_apart: tuple[KeptApart, ...] | Absent = EARLY  #: arms of several runs, not taken together
+    crossovers: tuple[SizeCurve, ...] | Absent = EARLY  #: one a precision, runtime, board and stack

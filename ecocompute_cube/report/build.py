@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ecocompute_cube.analysis.gates import Judged
 from ecocompute_cube.analysis.idle import net_energy
 from ecocompute_cube.analysis.quality import delta_interval_pct, mean_nll, same_windows
-from ecocompute_cube.analysis.ratios import log_interval, replicates
+from ecocompute_cube.analysis.ratios import log_interval, paired_log_ratios, replicates
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
 from ecocompute_cube.model.claims import Comparison, Idle, Interval
 from ecocompute_cube.model.journal import QualityScored
@@ -22,6 +22,7 @@ from ecocompute_cube.model.report import (
     Energy,
     Perplexity,
     Report,
+    SessionChange,
     SessionReport,
 )
 from ecocompute_cube.model.report import (
@@ -35,7 +36,7 @@ from ecocompute_cube.report.run import RunEvidence, by_block
 from ecocompute_cube.report.stopping import stopping_of
 from ecocompute_cube.report.trends import trends_of
 from ecocompute_cube.report.why import why_of
-from ecocompute_cube.units import Joule, mj_per_token, seconds
+from ecocompute_cube.units import Joule, mj_per_token, percent, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,6 +84,7 @@ def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...])
         arm=arm.id,
         model=manifest.name,
         weights=manifest.weights,
+        model_sha256=manifest.digest,
         params_b=manifest.parameters / 1e9,
         precision=arm.precision,
         runtime=arm.runtime,
@@ -99,9 +101,32 @@ def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...])
         energy=_energy(run, arm, windows),
         is_baseline=arm == baseline_of(run, arm),
         vs_baseline=vs_baseline(run, arm, comparisons),
+        by_session=_by_session(run, arm, windows),
         perplexity=perplexity(run, arm),
         why=why_of(run, arm),
         lowered_by=tuple(lowering),
+    )
+
+
+def _by_session(
+    run: RunEvidence, arm: Arm, windows: tuple[Judged, ...]
+) -> tuple[SessionChange, ...]:
+    partner = baseline_of(run, arm)
+    mj = by_block(windows)
+    pairs = (
+        {} if partner == arm else paired_log_ratios(mj, by_block(run.counting.get(partner.id, ())))
+    )
+    return tuple(
+        SessionChange(
+            session=wanted,
+            mj_per_token=statistics.geometric_mean(
+                value for (session, _), value in mj.items() if session == wanted
+            ),
+            pairs_pct=tuple(
+                percent(math.exp(log)) for (session, _), log in pairs.items() if session == wanted
+            ),
+        )
+        for wanted in sorted({session for session, _ in mj})
     )
 
 

@@ -24,16 +24,19 @@ COLUMNS: Final = (
     "precision",
     "runtime",
     "replica",
-    "batch",
+    "batch_size",
+    "context_length",
     "prompt_tokens",
     "output_tokens",
     "phase",
-    "blocks",
-    "sessions",
+    "n_blocks",
+    "n_sessions",
+    "basis",
+    "tier",
     "energy_source",
     "energy_per_token_mj",
-    "interval_low_mj",
-    "interval_high_mj",
+    "energy_per_token_low_mj",
+    "energy_per_token_high_mj",
     "bound_low_mj",
     "bound_high_mj",
     "mean_power_w",
@@ -41,9 +44,9 @@ COLUMNS: Final = (
     "net_energy_per_token_mj",
     "tokens_per_s",
     "time_to_first_token_s",
-    "vs_fp16_pct",
-    "vs_fp16_low_pct",
-    "vs_fp16_high_pct",
+    "vs_fp16_energy_pct",
+    "vs_fp16_energy_low_pct",
+    "vs_fp16_energy_high_pct",
     "baseline",
     "vs_baseline_pct",
     "vs_baseline_low_pct",
@@ -85,12 +88,13 @@ def _identity(report: Report, arm: ArmReport) -> dict[str, object]:
         "precision": arm.precision,
         "runtime": arm.runtime,
         "replica": arm.replica,
-        "batch": arm.workload.batch,
+        "batch_size": arm.workload.batch,
+        "context_length": arm.workload.context_tokens,
         "prompt_tokens": arm.workload.prompt_tokens,
         "output_tokens": arm.workload.generated_tokens,
         "phase": arm.workload.phase,
-        "blocks": arm.blocks,
-        "sessions": arm.sessions,
+        "n_blocks": arm.blocks,
+        "n_sessions": arm.sessions,
     }
 
 
@@ -110,15 +114,17 @@ def _numbers(arm: ArmReport) -> dict[str, object]:
         "time_to_first_token_s": first_s if present(first_s) else "",
     }
     if not present(energy):
-        return {**rate, "absent_because": energy.reason}
+        return {**rate, "basis": "unavailable", "absent_because": energy.reason}
     interval = energy.interval_mj
     idle, net = energy.idle, energy.net_mj_per_token
     return {
         **rate,
+        "basis": "measured",
+        "tier": "lowered" if arm.lowered_by else "full",
         "energy_source": energy.source,
         "energy_per_token_mj": energy.mj_per_token,
-        "interval_low_mj": interval.low if present(interval) else "",
-        "interval_high_mj": interval.high if present(interval) else "",
+        "energy_per_token_low_mj": interval.low if present(interval) else "",
+        "energy_per_token_high_mj": interval.high if present(interval) else "",
         "bound_low_mj": energy.bound_mj[0],
         "bound_high_mj": energy.bound_mj[1],
         "mean_power_w": energy.mean_power_w,
@@ -148,7 +154,7 @@ def _claims(arm: ArmReport, report: Report) -> dict[str, object]:
     }
     baseline = next(each.precision for each in report.arms if each.arm == versus.against)
     if baseline is BASELINE:
-        claims |= {f"vs_fp16_{name}": value for name, value in change.items()}
+        claims |= {f"vs_fp16_energy_{name}": value for name, value in change.items()}
     claims |= {f"vs_baseline_{name}": value for name, value in change.items()}
     return claims | {
         "baseline": baseline,

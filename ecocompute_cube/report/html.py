@@ -21,10 +21,13 @@ from markupsafe import Markup
 
 from ecocompute_cube import __version__
 from ecocompute_cube.model.base import present, printable
+from ecocompute_cube.report.charts.crossover import curve_data, label
 from ecocompute_cube.report.charts.every import charts_of
 from ecocompute_cube.report.charts.power import MOST_VISITS, power_data
 from ecocompute_cube.report.charts.spec import as_svg
 from ecocompute_cube.report.measured import MEASURED, measured_rows
+from ecocompute_cube.report.merged import published_curves
+from ecocompute_cube.report.merged_text import merged_text
 from ecocompute_cube.report.shown import shown_arms
 from ecocompute_cube.report.text import (
     comparison_lines,
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
     from ecocompute_cube.model.report import Report
     from ecocompute_cube.report.charts.spec import Chart
+    from ecocompute_cube.report.merged import Merged
     from ecocompute_cube.report.power import PowerShown
     from ecocompute_cube.report.shown import Shown
 
@@ -52,20 +56,27 @@ class Figure(NamedTuple):
     spec: Markup
 
 
-def as_html(reports: Sequence[Report], visits: Sequence[PowerShown] = ()) -> str:
+def as_html(
+    reports: Sequence[Report], visits: Sequence[PowerShown] = (), together: Merged | None = None
+) -> str:
     """Every run on one page. Whatever comes from a journal is escaped."""
     shown = shown_arms(reports)
+    curves = together.crossovers if together else ()
     script = _own_script()
     return (
         _environment()
         .get_template("report.html")
         .render(
             runs=[_run(report) for report in reports],
-            figures={chart.name: _figure(chart) for chart in charts_of(shown, visits)},
+            figures={chart.name: _figure(chart) for chart in charts_of(shown, curves, visits)},
             measured=measured_rows(shown),
             columns=MEASURED,
             most_rows=_MOST_ROWS,
             power=_json(_visits(shown, visits)),
+            curves=_json(curve_data(curves)),
+            published=_json(curve_data(published_curves())),
+            turning=[(label(curve), curve.runs, curve.crossover.says) for curve in curves],
+            merged=merged_text(together) if together else "",
             factors=_factors(),
             style=Markup(_read("report.css")),  # noqa: S704 (our own file)
             vega=Markup(vega_script()),  # noqa: S704 (the bundle of vl-convert)

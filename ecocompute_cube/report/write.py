@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,6 +24,7 @@ from ecocompute_cube.report.charts.spec import as_png, as_svg
 from ecocompute_cube.report.csv import as_csv
 from ecocompute_cube.report.energy_json import energy_reports
 from ecocompute_cube.report.html import as_html
+from ecocompute_cube.report.merged import Merged, merged
 from ecocompute_cube.report.power import power_shown
 from ecocompute_cube.report.recompute import ARMS_FOLDER
 from ecocompute_cube.report.run import read_run
@@ -30,7 +32,7 @@ from ecocompute_cube.report.shown import shown_arms
 from ecocompute_cube.report.text import as_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from pydantic import BaseModel
@@ -50,7 +52,22 @@ class Written(NamedTuple):
 
     reports: tuple[Report, ...]
     unreadable: tuple[str, ...]
-    visits: tuple[PowerShown, ...] = ()  #: power over time, the last visit of every arm
+    visits: tuple[PowerShown, ...]  #: power over time, the last visit of every arm
+    together: Merged  #: what the reports say together
+
+
+class _Claim(NamedTuple):
+    """A report, and whose journal it is of."""
+
+    report: Report
+    visits: tuple[PowerShown, ...]
+    folder: Path
+    heads: frozenset[str]  #: hash of every whole line
+
+    @property
+    def head(self) -> str:
+        """Hash of the last of them."""
+        return self.report.evidence.journal_sha256
 
 
 def document_text(document: BaseModel) -> str:
@@ -120,10 +137,11 @@ def write_report(results: Path, folder: Path, say: Callable[[str], None]) -> Wri
                 format="ecocompute-report-file/1",
                 runs=written.reports,
                 unreadable=written.unreadable,
+                **written.together._asdict(),
             )
         ),
         "results.csv": as_csv(written.reports),
-        "report.html": as_html(written.reports, written.visits),
+        "report.html": as_html(written.reports, written.visits, written.together),
         "summary.md": as_summary(written.reports),
     }
     files = {name: text.encode() for name, text in pages.items()} | _figures(written)
@@ -140,7 +158,7 @@ def write_report(results: Path, folder: Path, say: Callable[[str], None]) -> Wri
 
 def _figures(written: Written) -> dict[str, bytes]:
     """The charts that people put into papers, as SVG and PNG."""
-    charts = charts_of(shown_arms(written.reports), ())
+    charts = charts_of(shown_arms(written.reports), written.together.crossovers, ())
     kept = [chart for chart in charts if chart.name in _PRINTED]
     drawn = {f"{_FIGURES}/{chart.name}.svg": as_svg(chart.spec).encode() for chart in kept}
     return drawn | {f"{_FIGURES}/{chart.name}.png": as_png(chart.spec) for chart in kept}
@@ -157,30 +175,58 @@ def _report_dir() -> Iterator[None]:
 
 
 def read_results(results: Path) -> Written:
-    """Every run below ``results``, by run id; what cannot be read is named.
+    """Every run below ``results``, by run id; what cannot be read or counted is named.
 
     Raises UsageError when no journal is there or none can be read.
     """
-    journals = sorted(results.rglob(JOURNAL_NAME))
-    reports: list[Report] = []
-    visits: list[PowerShown] = []
+    claims: list[_Claim] = []
     unreadable: list[str] = []
-    for journal in journals:
+    for journal in sorted(results.rglob(JOURNAL_NAME)):
         try:
-            run = read_run(journal.parent)
-            reports.append(build_report(run))
-            visits += power_shown(run)
+            claims.append(_claim(journal.parent))
         except (JournalBroken, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             unreadable.append(f"{journal.parent.name}: {why}")
-    if not reports:
+    kept, disputed = _one_a_run(claims)
+    unreadable += disputed
+    if not kept:
         why = f" ({unreadable[0]})" if unreadable else ""
         raise UsageError(
             f"'{results.name}' holds no readable journal{why}.",
             "Measure first, or name the results folder with --results_dir.",
         )
-    return Written(
-        reports=tuple(sorted(reports, key=lambda report: report.run_id)),
-        unreadable=tuple(unreadable),
-        visits=tuple(sorted(visits, key=lambda visit: visit.run_id)),
-    )
+    reports = tuple(claim.report for claim in kept)
+    visits = tuple(visit for claim in kept for visit in claim.visits)
+    return Written(reports, tuple(unreadable), visits, merged(reports))
+
+
+def _claim(folder: Path) -> _Claim:
+    run = read_run(folder)
+    heads = frozenset({run.journal.head, *(line.prev for line in run.journal.lines)})
+    return _Claim(build_report(run), power_shown(run), folder, heads)
+
+
+def _one_a_run(claims: Sequence[_Claim]) -> tuple[list[_Claim], list[str]]:
+    """One claim for each run id, in their order, and a sentence for each that is not heard.
+
+    Of copies of one journal the longest stands for all. Journals that go on differently cannot
+    both be of one run, and nothing tells which of them is: none is heard.
+    """
+    by_id: dict[str, list[_Claim]] = defaultdict(list)
+    for claim in claims:
+        by_id[claim.report.run_id].append(claim)
+    kept: list[_Claim] = []
+    told: list[str] = []
+    for run_id in sorted(by_id):
+        longest, *others = sorted(by_id[run_id], key=lambda each: -each.report.evidence.lines)
+        if all(other.head in longest.heads for other in others):
+            kept.append(longest)
+            told += [
+                f"{each.folder.name}: a copy of run {run_id} or of its beginning" for each in others
+            ]
+        else:
+            told += [
+                f"{each.folder.name}: another journal also claims to be run {run_id}"
+                for each in by_id[run_id]
+            ]
+    return kept, told

@@ -93,6 +93,7 @@ def dropped(page: Seen, name: str, text: bytes) -> str:
         {"name": name, "mimeType": "application/json", "buffer": text}
     )
     page.page.wait_for_selector("#dropped > *")
+    page.page.wait_for_function("() => !document.querySelector('#files').files.length")
     told: str = page.page.locator("#dropped").inner_text()
     return told
 
@@ -121,7 +122,7 @@ def test_what_is_no_document_is_told(page: Seen, text: bytes, says: str) -> None
 
 def test_a_hostile_document_stays_text(page: Seen) -> None:
     hostile = document()
-    hostile["workload"]["model"] = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    hostile["workload"]["model_name"] = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     assert "<img src=x" in dropped(page, "energy.json", json.dumps(hostile).encode())
     assert page.page.locator("#dropped img, #dropped script").count() == 0
     assert page.errors == []
@@ -137,6 +138,31 @@ def test_a_link_carries_points_as_the_published_site_codes_them(look: Look, repo
     assert "cannot be read" in told
     again = look(seen.page.locator("#link").input_value())
     assert "Ünnamed" in again.page.locator("#dropped").inner_text()
+
+
+def test_published_sessions_can_be_switched_on_behind(page: Seen) -> None:
+    chart = page.page.locator('[data-chart="crossover"] svg')
+    before = chart.inner_html().count("<path")
+    page.page.locator("#background").check()
+    page.page.wait_for_function(
+        "n => (document.querySelector('[data-chart=\"crossover\"] svg').innerHTML.match(/<path/g)"
+        " ?? []).length > n + 5",
+        arg=before,
+    )
+    assert page.errors == []
+
+
+def test_a_point_is_laid_beside_the_band_of_its_curve(page: Seen) -> None:
+    """The packaged RTX 5090 sessions have a curve with a band."""
+    curves = page.page.evaluate("JSON.parse(document.getElementById('published').textContent)")
+    banded = next(c for c in curves if c["band"] and None not in c["band"][len(c["band"]) // 2])
+    size, low, high = banded["band"][len(banded["band"]) // 2]
+    mine = document()
+    mine["system_under_test"]["gpu"] = banded["board"]
+    mine["workload"] |= {k: banded[k] for k in ("precision", "runtime")} | {"params_b": size}
+    for change, says in (((low + high) / 2, "consistent"), (high + 50, "outside the band")):
+        mine["results"]["vs_fp16_energy_pct"] = change
+        assert says in dropped(page, "energy.json", json.dumps(mine).encode())
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -305,7 +305,7 @@ def test_good_runs_are_reported_beside_torn_broken_and_foreign_ones(
 ) -> None:
     folder = shutil.copytree(results, tmp_path / "results")
     good, other = sorted(folder.glob("*/"))
-    torn = shutil.copytree(good, folder / "torn") / JOURNAL_NAME
+    torn = other / JOURNAL_NAME
     torn.write_bytes(torn.read_bytes()[:-40])
     broken = shutil.copytree(good, folder / "broken") / JOURNAL_NAME
     broken.write_bytes(broken.read_bytes().replace(b"smollm2-135m", b"smollm2-136m"))
@@ -316,7 +316,7 @@ def test_good_runs_are_reported_beside_torn_broken_and_foreign_ones(
     (folder / "notes.txt").write_text("not ours")
     pages = write(folder, tmp_path / "report")
     document = ReportFile.model_validate_json(pages["report.json"])
-    ids = sorted([good.name, good.name, other.name])
+    ids = sorted([good.name, other.name])
     assert [run.run_id for run in document.runs] == ids
     assert sorted(line.split(":")[0] for line in document.unreadable) == [
         "broken",
@@ -363,7 +363,11 @@ def test_the_table_has_one_row_an_arm_and_no_zero_for_absent(results: Path, tmp_
         rehearsed = row["gpu"] == "none"
         assert (row["energy_per_token_mj"] == "") == rehearsed == (row["absent_because"] != "")
         assert row["verdict"] in ({"", "invalid"} if rehearsed else {"", "higher", "lower", "same"})
-        assert "0.0" not in (row["energy_per_token_mj"], row["mean_power_w"], row["vs_fp16_pct"])
+        assert "0.0" not in (
+            row["energy_per_token_mj"],
+            row["mean_power_w"],
+            row["vs_fp16_energy_pct"],
+        )
         assert float(row["tokens_per_s"]) > 0
 
 
@@ -373,3 +377,28 @@ def test_every_document_of_a_run_is_rounded_the_same(measurement: Report) -> Non
     assert float(row["energy_per_token_mj"]) == pytest.approx(energy["mj_per_token"], rel=1e-8)
     assert float(row["bound_low_mj"]) <= float(row["energy_per_token_mj"])
     assert float(row["energy_per_token_mj"]) <= float(row["bound_high_mj"])
+
+
+def test_the_table_has_the_documented_columns_of_a_measured_arm(measurement: Report) -> None:
+    fp16, nf4 = csv.DictReader(io.StringIO(as_csv([measurement])))
+    arm = measurement.arms[1]
+    assert present(arm.energy) and present(arm.energy.interval_mj) and present(arm.vs_baseline)
+    assert (nf4["basis"], nf4["tier"]) == ("measured", "lowered" if arm.lowered_by else "full")
+    assert (nf4["batch_size"], nf4["context_length"]) == ("1", "74")
+    assert (nf4["n_blocks"], nf4["n_sessions"]) == ("3", "1")
+    low, high = nf4["energy_per_token_low_mj"], nf4["energy_per_token_high_mj"]
+    assert (float(low), float(high)) == (arm.energy.interval_mj.low, arm.energy.interval_mj.high)
+    assert float(nf4["vs_fp16_energy_pct"]) == arm.vs_baseline.change_pct
+    low, high = nf4["vs_fp16_energy_low_pct"], nf4["vs_fp16_energy_high_pct"]
+    assert present(arm.vs_baseline.interval_pct)
+    assert float(low) == arm.vs_baseline.interval_pct.low < arm.vs_baseline.interval_pct.high
+    assert float(high) == arm.vs_baseline.interval_pct.high
+    assert fp16["vs_fp16_energy_pct"] == ""
+
+
+def test_a_finding_that_lowers_the_tier_is_told_in_the_table(measurement: Report) -> None:
+    lowered = measurement.arms[0].model_copy(update={"lowered_by": ("not_settled",)})
+    calm = lowered.model_copy(update={"lowered_by": ()})
+    report = measurement.model_copy(update={"arms": (lowered, calm)})
+    rows = list(csv.DictReader(io.StringIO(as_csv([report]))))
+    assert [row["tier"] for row in rows] == ["lowered", "full"]

@@ -84,10 +84,10 @@ def test_no_document_calls_it_a_change_against_fp16(tmp_path: Path) -> None:
 def test_the_table_for_programs_has_no_change_against_fp16_either(tmp_path: Path) -> None:
     rows = list(csv.DictReader(as_csv([measured(tmp_path)]).splitlines()))
     nf4 = rows[1]
-    assert (nf4["precision"], nf4["baseline"], nf4["vs_fp16_pct"]) == ("NF4", "INT8", "")
+    assert (nf4["precision"], nf4["baseline"], nf4["vs_fp16_energy_pct"]) == ("NF4", "INT8", "")
     assert float(nf4["vs_baseline_pct"]) < 0
     fits = list(csv.DictReader(as_csv([measured(tmp_path / "fits", {})]).splitlines()))
-    assert fits[1]["vs_fp16_pct"] == fits[1]["vs_baseline_pct"] != ""
+    assert fits[1]["vs_fp16_energy_pct"] == fits[1]["vs_baseline_pct"] != ""
 
 
 class LittleRoom(FaultyBackend):

@@ -15,6 +15,9 @@
   };
   document.documentElement.classList.add("scripted");
 
+  const points = []; // dropped, or carried by the link
+  const problems = [];
+
   // ---- charts ----
   const views = {};
   const draw = async (name, change = (spec) => spec) => {
@@ -112,6 +115,38 @@
     });
   }
 
+  // ---- crossover ----
+  const curves = json(byId("curves"));
+  const published = json(byId("published"));
+  const background = byId("background");
+  const overlay = () => {
+    if (!background) return;
+    const yours = points
+      .filter((point) => Number.isFinite(point.N) && point.N > 0 && Number.isFinite(point.e))
+      .map((point) => ({ curve: `yours: ${point.model}, ${point.p}`, n_b: point.N, change: point.e }));
+    const behind = background.checked ? published.flatMap((curve) => curve.points) : [];
+    draw("crossover", (spec) => ({ ...spec, datasets: { ...spec.datasets, published: behind, yours } }));
+  };
+  if (background) background.addEventListener("change", overlay);
+  const alike = (a, b) => a.trim().toLowerCase() === b.trim().toLowerCase();
+  // Where a point lies in the band of the curve for its precision, runtime and board.
+  const standing = (point) => {
+    if (!Number.isFinite(point.e) || !(point.N > 0)) return "no change or no size to compare";
+    const mine = [...curves, ...published].filter((c) => c.precision === point.p && c.runtime === point.r && alike(c.board, point.g));
+    if (!mine.length) return "no curve for its precision, runtime and GPU";
+    const said = mine.map((curve) => {
+      if (!curve.band.length) return "too few sizes for a curve";
+      const after = curve.band.findIndex(([size]) => size >= point.N);
+      if (after < 0 || point.N < curve.band[0][0]) return "beyond the sizes measured";
+      const [right, left] = [curve.band[after], curve.band[Math.max(0, after - 1)]];
+      if ([right[1], right[2], left[1], left[2]].some((end) => end === null)) return "no band: one replicate a size";
+      const share = right[0] === left[0] ? 1 : Math.log(point.N / left[0]) / Math.log(right[0] / left[0]);
+      const [low, high] = [1, 2].map((end) => left[end] + share * (right[end] - left[end]));
+      return low <= point.e && point.e <= high ? "consistent" : `outside the band (${low.toFixed(1)} to ${high.toFixed(1)} %)`;
+    });
+    return said.find((word) => word === "consistent") ?? said.find((word) => word.startsWith("outside")) ?? said[0];
+  };
+
   // ---- cost and carbon ----
   const kwhColumn = [...arms.tHead.rows[0].cells].findIndex((c) => c.textContent.startsWith("kWh"));
   const costs = () => {
@@ -158,21 +193,20 @@
     const energy = at(document_, "results.energy_per_token_mj");
     if (energy !== null && !(Number.isFinite(energy) && energy > 0)) throw new Error("results.energy_per_token_mj is no positive number");
     return {
-      model: text(at(document_, "workload.model")) ?? "unnamed",
+      model: text(at(document_, "workload.model_name")) ?? "unnamed",
       N: at(document_, "workload.params_b"),
       a: text(at(document_, "system_under_test.gpu_arch")) ?? "",
       p: text(at(document_, "workload.precision")) ?? "",
+      r: text(at(document_, "workload.runtime")) ?? "eager", // the published protocol knows no other
       e: at(document_, "results.vs_fp16_energy_pct"),
       b: text(at(document_, "results.basis")) ?? "",
       g: text(at(document_, "system_under_test.gpu")) ?? "",
       mj: energy,
     };
   };
-  const points = [];
-  const problems = [];
   const encode = (point) => {
-    const { m, model, N, a, p, e, b, g } = { m: point.model, ...point };
-    const bytes = new TextEncoder().encode(JSON.stringify({ m: m ?? model, N, a, p, e, b, g }));
+    const { model, N, a, p, e, b, g, r } = point;
+    const bytes = new TextEncoder().encode(JSON.stringify({ m: model, N, a, p, e, b, g, ...(r === "eager" ? {} : { r }) }));
     return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
   };
   const decode = (coded) => {
@@ -185,6 +219,7 @@
       N: number(given.N ?? given.params_b),
       a: text(given.a ?? given.arch ?? given.gpu_arch) ?? "",
       p: text(given.p ?? given.precision) ?? "",
+      r: text(given.r ?? given.runtime) ?? "eager",
       e: number(given.e ?? given.dE ?? given.vs_fp16_energy_pct),
       b: text(given.b ?? given.basis) ?? "",
       g: text(given.g ?? given.gpu) ?? "",
@@ -198,11 +233,11 @@
     if (points.length) {
       const table = made("table");
       const head = table.createTHead().insertRow();
-      for (const title of ["model", "billion parameters", "GPU", "precision", "mJ per token", "against FP16, %", "basis"]) head.append(made("th", title, { scope: "col" }));
+      for (const title of ["model", "billion parameters", "GPU", "precision", "mJ per token", "against FP16, %", "basis", "beside the curves"]) head.append(made("th", title, { scope: "col" }));
       const body = table.createTBody();
       for (const point of points) {
         const row = body.insertRow();
-        for (const cell of [point.model, shown(point.N), point.g || point.a || "–", point.p, shown(point.mj, 4), shown(point.e), point.b]) row.append(made("td", cell));
+        for (const cell of [point.model, shown(point.N), point.g || point.a || "–", point.p, shown(point.mj, 4), shown(point.e), point.b, standing(point)]) row.append(made("td", cell));
       }
       place.append(table);
       const coded = points.filter((point) => Number.isFinite(point.e) && Number.isFinite(point.N)).map((point) => `overlay=${encode(point)}`);
@@ -210,6 +245,7 @@
       byId("link").value = coded.length ? `${location.href.split(/[?#]/)[0]}#tab=run&${coded.join("&")}` : "";
     }
     for (const problem of problems) place.append(made("p", problem, { class: "no" }));
+    if (points.length) overlay();
   };
   const take = async (files) => {
     for (const file of [...files].slice(0, MOST_FILES)) {
@@ -226,7 +262,10 @@
     listed();
   };
   const zone = byId("drop");
-  byId("files").addEventListener("change", (event) => take(event.target.files));
+  byId("files").addEventListener("change", async (event) => {
+    await take(event.target.files);
+    event.target.value = ""; // so that the same file can be taken again
+  });
   for (const [name, over] of [["dragover", true], ["dragleave", false], ["drop", false]]) {
     zone.addEventListener(name, (event) => {
       event.preventDefault();
@@ -239,6 +278,7 @@
       try { points.push(decode(coded)); } catch { problems.push("A point in the link cannot be read."); }
     }
   }
-  if (points.length || problems.length) listed();
-  drawn.then(() => document.documentElement.setAttribute("data-ready", ""));
+  drawn.then(() => {
+    if (points.length || problems.length) listed();
+  }).then(() => document.documentElement.setAttribute("data-ready", ""));
 })();
