@@ -23,7 +23,7 @@
   const draw = async (name, change = (spec) => spec) => {
     const place = document.querySelector(`[data-chart="${name}"]`);
     const spec = change(json(document.querySelector(`[data-spec="${name}"]`)));
-    const stage = made("div");
+    const stage = made("div", undefined, { "aria-hidden": "true" }); // the place around it says what it is
     try {
       // ast: expressions are interpreted, since the policy forbids eval.
       const result = await vegaEmbed(stage, spec, { ast: true, renderer: "svg", actions: false, logLevel: 1 });
