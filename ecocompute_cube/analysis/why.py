@@ -111,11 +111,12 @@ def needs(step: StepCost, workload: Workload, runtime: Runtime) -> Needs | Absen
         return Needs(once, weights.flop + position.flop * attended)
     positions = prompt + output / 2
     read = positions if runtime is Runtime.EAGER else prompt + output + _STATIC_SPARE
-    passes = 1.0 if workload.phase is Phase.DECODE else (prompt + output - 1) / output
-    return Needs(
-        weights.bytes / workload.batch + position.bytes * read,
-        weights.flop * passes + position.flop * positions,
-    )
+    size = weights.bytes / workload.batch + position.bytes * read
+    if workload.phase is Phase.DECODE:
+        return Needs(size, weights.flop + position.flop * positions)
+    inputs = prompt + output - 1  # each attends to itself and to all before it
+    attended = (inputs + 1) / 2
+    return Needs(size, (weights.flop + position.flop * attended) * inputs / output)
 
 
 def bound_by(waiting: float, memory_rate: float, compute_rate: float) -> str:

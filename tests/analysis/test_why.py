@@ -92,8 +92,10 @@ def test_a_static_cache_is_read_to_its_end() -> None:
     assert static.bytes - growing.bytes == 8 * (50 + 1)
 
 
-def test_a_whole_generation_multiplies_its_prompt_too() -> None:
-    assert needed(prompt_tokens=101, output_tokens=100).flop == 2 * 2000 + 16 * 151
+def test_a_whole_generation_multiplies_its_prompt_too_and_attends_within_it() -> None:
+    seen = range(1, 201)  # positions that each input attends to: 101 of the prompt, 99 after it
+    found = needed(prompt_tokens=101, output_tokens=100)
+    assert found.flop == 2 * 2000 + 16 * sum(seen) / 100
 
 
 def test_a_prompt_reads_the_weights_once_for_all_its_tokens() -> None:
