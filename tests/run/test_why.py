@@ -237,6 +237,26 @@ def test_a_second_run_takes_the_calibration_over_and_names_where_from(tmp_path: 
     assert present(why(write_energy(second)))
 
 
+def test_a_calibration_that_says_nothing_is_not_taken_over(tmp_path: Path) -> None:
+    """A neighbour came while the first run calibrated; it is not held against later ones."""
+    scene = Scene(tmp_path, Behaviour(idle_w=IDLE_W), backend=backend())
+    scene.board.behaviour = scene.board.behaviour._replace(foreign=1)
+    beside = scene.measure(ASKED)
+    assert not present(why(write_energy(beside)))
+    scene.board.behaviour = scene.board.behaviour._replace(foreign=0)
+    alone = scene.measure(ASKED.model_copy(update={"name": "another"}))
+    assert present(why(write_energy(alone)))
+    assert not any("taken over" in line for line in scene.lines)
+
+
+def test_where_neighbours_are_hidden_nothing_is_calibrated_for_nothing(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, Behaviour(idle_w=IDLE_W, hidden="in a container"), backend=backend())
+    scene.measure(ASKED)
+    (found,) = (fact for fact in facts(tmp_path) if isinstance(fact, Calibrated))
+    assert isinstance(found.copy_bytes, Absent)
+    assert "in a container" in found.copy_bytes.reason
+
+
 def test_a_plan_may_do_without(tmp_path: Path) -> None:
     protocol = ASKED.protocol.model_copy(update={"explain": False})
     report = measured(tmp_path, backend(), ASKED.model_copy(update={"protocol": protocol}))
