@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ecocompute_cube.analysis.evidence import evidence
 from ecocompute_cube.backends.base import Kernels, Profile, Session
 from ecocompute_cube.backends.fake import FakeBackend, FakeSession
 from ecocompute_cube.backends.precision import RECIPES
@@ -215,6 +216,14 @@ def test_a_profile_is_taken_once_an_arm_and_after_its_last_window(tmp_path: Path
     assert kinds.count("profiled") == 2
     assert kinds.index("profiled") > max(i for i, kind in enumerate(kinds) if kind == "window")
     assert kinds.index("calibrated") < kinds.index("block_opened")
+
+
+def test_a_profile_that_saw_nothing_does_not_undo_an_earlier_one(tmp_path: Path) -> None:
+    measured(tmp_path, backend())
+    known = facts(tmp_path)
+    seen = next(fact for fact in known if isinstance(fact, Profiled))
+    blind = seen.model_copy(update={"busy_s": Absent(reason="the profiler saw no kernel")})
+    assert evidence((*known, blind)).profiled[seen.arm] == seen
 
 
 def test_a_calibration_takes_twenty_seconds_a_kernel(tmp_path: Path) -> None:
