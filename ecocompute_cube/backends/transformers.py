@@ -169,7 +169,7 @@ class TransformersSession:
 
     def step(self) -> StepCost:
         """By the shapes of what is loaded."""
-        return step_cost(self._model)
+        return step_cost(self._model, self._arm.workload.context_tokens)
 
     def prepare(self, text: str, iterations: int) -> str:
         """Cut prompts and put them on the device, so that no window has to."""
