@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from ecocompute_cube.model.journal import Certificate, Refused
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, read_journal
 from ecocompute_cube.model.plan import Phase, Runtime
 from ecocompute_cube.model.why import Why
+from ecocompute_cube.report.recompute import recompute
 from ecocompute_cube.report.text import as_text
 from ecocompute_cube.report.write import write_energy
 
@@ -146,6 +148,19 @@ def test_the_parts_are_what_was_scripted_and_add_up_to_the_energy(tmp_path: Path
     assert found.layer_steps_per_s == pytest.approx(4 / EAGER_S)
     assert found.launches_per_token == 300
     assert found.idle_bare_w == pytest.approx(IDLE_W, rel=0.05)
+
+
+@pytest.mark.parametrize("field", ["memory_mj", "waiting", "joule_per_byte", "says"])
+def test_an_explanation_that_was_edited_is_caught_by_its_journal(
+    tmp_path: Path, field: str
+) -> None:
+    measured(tmp_path, backend())
+    path = next(tmp_path.glob("results/*/arms/*eager/energy.json"))
+    document = json.loads(path.read_text())
+    assert recompute(path, document) == []
+    document["why"][field] = "Memory-bound." if field == "says" else 0.5
+    (line,) = recompute(path, document) or []
+    assert line.startswith(f"why.{field} is ")
 
 
 def test_the_sentence_says_what_to_type_and_what_it_did_here(tmp_path: Path) -> None:
