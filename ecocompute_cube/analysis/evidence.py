@@ -94,7 +94,7 @@ def evidence(facts: tuple[Fact, ...]) -> Evidence:
         traces={(f.arm, f.session, f.group, f.block, f.board): f for f in kept},
         costs={f.session: board_cost(f) for f in _of(facts, Calibrated)},
         caches={f.session: f.cache_bytes for f in _of(facts, Calibrated) if present(f.cache_bytes)},
-        profiled={f.arm: f for f in _of(facts, Profiled)},
+        profiled={f.arm: f for f in sorted(_of(facts, Profiled), key=_saw)},
         first_ids={f.arm: f.first_ids for f in _of(facts, WindowMeasured) if f.first_ids},
         everyone=run.plan.expanded(),
     )
@@ -142,6 +142,11 @@ def _of(facts: Iterable[Fact], kind: type[F]) -> list[F]:
 def _worth(fact: QualityScored | QualitySkipped) -> bool:
     """Skips first, so that a score takes their place."""
     return isinstance(fact, QualityScored)
+
+
+def _saw(fact: Profiled) -> bool:
+    """Those that saw nothing first, so that another session's takes their place."""
+    return present(fact.busy_s)
 
 
 def _by_arm(facts: Iterable[F], arm: Callable[[F], str]) -> dict[str, tuple[F, ...]]:

@@ -12,7 +12,8 @@ The first two are exact as far as idle power is. The others charge each byte and
 kernel that does nothing else pays for it, with all that keeps a busy board above idle; so a kernel
 that uses the board badly leaves a rest, and one that overlaps the two leaves less than nothing.
 w is 1 − t_captured/t of the same step where a captured arm stands in the run, else 1 − busy/t by a
-profiler's pass outside the windows.
+profiler's pass outside the windows. A prompt is always one uncaptured pass: a prefill is captured
+by no runtime, nor is a generation that is little else.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from ecocompute_cube.model.plan import Workload
     from ecocompute_cube.model.why import WaitingBy
 
-CAPTURED: Final = frozenset({Runtime.GRAPH, Runtime.COMPILED})
+_CAPTURING: Final = frozenset({Runtime.GRAPH, Runtime.COMPILED})
+_MANY: Final = 32  # passes, one of them the prompt's: what that waits for is a few percent at most
 _MOST: Final = 0.5  # of the time or of a rate: what an arm is said to be bound by
 _STATIC_SPARE: Final = 1  # position of a static cache beyond prompt and output (decoders.py)
 
@@ -70,6 +72,12 @@ def split(
     return Parts(*known, unattributed=energy_j - sum(known))
 
 
+def captured(workload: Workload, runtime: Runtime) -> bool:
+    """Whether the host has next to no part in what a window repeats."""
+    steps = workload.phase is Phase.DECODE or workload.generated_tokens >= _MANY
+    return steps and runtime in _CAPTURING
+
+
 def waits(step_s: float, captured_s: float | None, busy_s: float | None) -> Waiting | None:
     """By the captured step, unless that is no faster; else by the profiler; None by neither."""
     if captured_s is not None and captured_s <= step_s:
@@ -77,6 +85,16 @@ def waits(step_s: float, captured_s: float | None, busy_s: float | None) -> Wait
     if busy_s is not None and busy_s <= step_s:
         return Waiting(1 - busy_s / step_s, "profiler")
     return None
+
+
+def of_a_pass(whole: float, prompt: float | None, tokens: int, passes: int) -> float:
+    """The mean over a generation of ``passes``, by another of ``tokens`` that took ``whole``.
+
+    ``prompt`` is what the prompt's pass took alone, of which either has one; None: they are alike.
+    """
+    if prompt is None or tokens == 1:
+        return whole / tokens
+    return (prompt + (passes - 1) * (whole - prompt) / (tokens - 1)) / passes
 
 
 def needs(step: StepCost, workload: Workload, runtime: Runtime) -> Needs | Absent:
@@ -93,11 +111,12 @@ def needs(step: StepCost, workload: Workload, runtime: Runtime) -> Needs | Absen
         return Needs(once, weights.flop + position.flop * attended)
     positions = prompt + output / 2
     read = positions if runtime is Runtime.EAGER else prompt + output + _STATIC_SPARE
-    passes = 1.0 if workload.phase is Phase.DECODE else (prompt + output - 1) / output
-    return Needs(
-        weights.bytes / workload.batch + position.bytes * read,
-        weights.flop * passes + position.flop * positions,
-    )
+    size = weights.bytes / workload.batch + position.bytes * read
+    if workload.phase is Phase.DECODE:
+        return Needs(size, weights.flop + position.flop * positions)
+    inputs = prompt + output - 1  # each attends to itself and to all before it
+    attended = (inputs + 1) / 2
+    return Needs(size, (weights.flop + position.flop * attended) * inputs / output)
 
 
 def bound_by(waiting: float, memory_rate: float, compute_rate: float) -> str:

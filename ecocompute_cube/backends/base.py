@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ecocompute_cube.model.base import Absent
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt
+    from ecocompute_cube.model.base import MaybeFloat, MaybeInt
     from ecocompute_cube.model.cost import StepCost
     from ecocompute_cube.model.journal import Certificate, LedgerRow
     from ecocompute_cube.model.manifest import Manifest
@@ -39,6 +41,9 @@ class Profile(NamedTuple):
     tokens: int  #: output tokens a row
     launches: MaybeInt  #: kernels
     busy_s: MaybeFloat  #: time in which at least one of them ran
+    #: the same of the prompt's pass alone, where it is another share of a window's generation
+    prompt_launches: MaybeInt = Absent(reason="not taken apart")
+    prompt_busy_s: MaybeFloat = Absent(reason="not taken apart")
 
 
 class Kernel(NamedTuple):

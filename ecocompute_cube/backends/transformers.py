@@ -25,7 +25,7 @@ from ecocompute_cube.backends.prompts import byte_ids, cut_prompts, ids_sha256
 from ecocompute_cube.backends.quantizers import quantizer
 from ecocompute_cube.backends.split import split_over
 from ecocompute_cube.errors import ArmFailed
-from ecocompute_cube.model.base import Absent, MaybeInt, sha256_hex
+from ecocompute_cube.model.base import Absent, MaybeFloat, MaybeInt, sha256_hex
 from ecocompute_cube.model.journal import Certificate, LedgerRow
 from ecocompute_cube.model.plan import Phase, Precision, Runtime
 
@@ -169,7 +169,7 @@ class TransformersSession:
 
     def step(self) -> StepCost:
         """By the shapes of what is loaded."""
-        return step_cost(self._model)
+        return step_cost(self._model, self._arm.workload.context_tokens)
 
     def prepare(self, text: str, iterations: int) -> str:
         """Cut prompts and put them on the device, so that no window has to."""
@@ -257,12 +257,18 @@ class TransformersSession:
         """A short generation; a full one where another length would be compiled anew."""
         full = self._arm.workload.generated_tokens
         tokens = full if self._arm.runtime is Runtime.STATIC else min(full, _PROFILED)
+        seen = Profile(tokens, *self._profiled(tokens))
+        if tokens == full or self._decodes:
+            return seen
+        launches, busy_s = self._profiled(1)
+        return seen._replace(prompt_launches=launches, prompt_busy_s=busy_s)
 
+    def _profiled(self, tokens: int) -> tuple[MaybeInt, MaybeFloat]:
         def work() -> None:
             self.generate(0, tokens)
             self.sync()
 
-        return Profile(tokens, *profiled(work, self._device))
+        return profiled(work, self._device)
 
     def close(self) -> None:
         """Free the model's memory."""

@@ -1,7 +1,8 @@
 """What a byte and an operation cost this board: kernels of known work between readings.
 
 It takes three quarters of a minute, and is a fact about the board: a run takes it over from an
-earlier one in the same output folder, if that was on the same board, driver and torch.
+earlier one in the same output folder, if that was on the same board, driver and torch and found
+something.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Bench(NamedTuple):
     executor: Executor
     clock: Clock
     output: Path  #: where earlier runs may lie
+    tells: Callable[[Calibrated], bool]  #: whether a calibration gives the costs
     say: Callable[[str], None]
 
 
@@ -51,12 +53,15 @@ def calibration_for(session: SessionOpened, bench: Bench) -> Calibrated | None:
     """
     if not present(session.tick):
         return None
-    known = next(_earlier(session, bench.output), None)
+    known = next(filter(bench.tells, _earlier(session, bench.output)), None)
     if known is not None:
         bench.say(f"calibration of this board taken over from {known.taken_from}")
         return known
-    bench.say("calibrating this board, once: a copy and a product, about 45 s")
     (bare,) = read_idle((bench.source,), bench.clock, frozenset(), IDLE_S)
+    if isinstance(others := bare.seen.foreign_processes, Absent):  # so would they be beside it
+        unknown = Absent(reason=f"neighbours_unknown: {others.reason}")
+        return _fact(session, bare, unknown, unknown)
+    bench.say("calibrating this board, once: a copy and a product, about 45 s")
     try:
         return _measured(session, bench, bare)
     except ArmFailed as error:
@@ -100,7 +105,7 @@ def _usable(session: SessionOpened, run_id: str, facts: tuple[Fact, ...]) -> Ite
         if isinstance(fact, SessionOpened) and _stack(fact) == _stack(session)
     }
     for fact in facts:
-        if isinstance(fact, Calibrated) and fact.session in alike and present(fact.copy_bytes):
+        if isinstance(fact, Calibrated) and fact.session in alike:
             first = fact.taken_from if isinstance(fact.taken_from, str) else run_id
             yield fact.model_copy(update={"session": session.session, "taken_from": first})
 
@@ -108,7 +113,9 @@ def _usable(session: SessionOpened, run_id: str, facts: tuple[Fact, ...]) -> Ite
 def _stack(session: SessionOpened) -> tuple[object, ...]:
     """What a calibration holds for."""
     board = session.board
-    which = (board.uuid_sha256, board.driver, board.power_limit_w) if present(board) else ()
+    if not present(board):
+        return ()
+    which = board.uuid_sha256, board.driver, board.power_limit_w, board.ecc
     return (*which, session.packages.get("torch"))
 
 

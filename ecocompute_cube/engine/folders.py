@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ecocompute_cube.engine.progress import finished, progress
 from ecocompute_cube.errors import DiskFull, JournalBroken, OutputBusy, OutputError, output_error
 from ecocompute_cube.model.files import sync_folder
-from ecocompute_cube.model.journal import RunOpened
+from ecocompute_cube.model.journal import RunClosed, RunOpened
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, read_journal
 from ecocompute_cube.model.plan import slug
 from ecocompute_cube.units import gib
@@ -95,8 +95,14 @@ def unfinished_run(
         opened = facts[0]
         if isinstance(opened, RunOpened) and wanted(opened, facts):
             folder, plan = journal.parent, opened.plan
-            return None if finished(plan, progress(facts)) and whole(folder, plan) else folder
+            over = finished(plan, progress(facts)) and _closed(facts) and whole(folder, plan)
+            return None if over else folder
     return None
+
+
+def _closed(facts: tuple[Fact, ...]) -> bool:
+    """Whether a run did what comes after its last block too."""
+    return isinstance(facts[-1], RunClosed) and facts[-1].reason == "finished"
 
 
 def new_run(output: Path, name: str, utc: str) -> Path:

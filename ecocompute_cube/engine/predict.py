@@ -31,6 +31,8 @@ _COMPILE_S: Final = 60.0  # 38 s for a static cache of 7B, our probe
 _LOAD_S: Final = 12.0  # importing torch and transformers, on the same host
 _LOAD_BYTES_PER_S: Final = 1e9
 _SCORE_S: Final = 4.0
+CALIBRATION_S: Final = 50.0  #: rests, and twenty seconds and a warm-up for each of two kernels
+_PROFILE_S: Final = 3.0
 _READING_S: Final = 0.8  # ticks around a window and around two rests
 CONTEXT_BYTES: Final = 700_000_000  # a CUDA context with torch's kernels, on the same board
 _SPARE: Final = 1.2  # allocator slack
@@ -74,8 +76,10 @@ def predict(plan: Plan, sizes: Mapping[str, Size]) -> Prediction:
     arms = {arm.id: arm for arm in plan.expanded()}
     visit = {name: _visit_s(plan, arm, sizes[arm.model]) for name, arm in arms.items()}
     load = {name: _load_s(arm, sizes[arm.model]) for name, arm in arms.items()}
-    once = sum(load.values()) + (len(arms) * _SCORE_S if plan.quality.enabled else 0)
     protocol = plan.protocol
+    once = sum(load.values()) + (len(arms) * _SCORE_S if plan.quality.enabled else 0)
+    if protocol.explain and plan.boards == 1 and protocol.mode is not Mode.REHEARSAL:
+        once += CALIBRATION_S + len(arms) * _PROFILE_S
     round_s = protocol.sessions * sum(visit.values())
     rounds = protocol.most_blocks * protocol.sessions
     work = protocol.most_blocks * round_s

@@ -15,6 +15,7 @@ from ecocompute_cube.model.journal import (
     QualityScored,
     QualitySkipped,
     SessionOpened,
+    WindowMeasured,
 )
 from ecocompute_cube.model.stop import AdaptiveStop, Stopped
 
@@ -35,6 +36,7 @@ class Progress(NamedTuple):
     stopped: frozenset[tuple[int, int]] = frozenset()  #: (session, group), by the adaptive rule
 
     first_c: tuple[tuple[int, float], ...] = ()  #: (session, its first temperature)
+    measured: frozenset[tuple[int, str]] = frozenset()  #: (session, arm), in a complete block
     profiled: frozenset[tuple[int, str]] = frozenset()  #: (session, arm)
     calibrated: frozenset[int] = frozenset()  #: sessions
 
@@ -46,13 +48,12 @@ class Progress(NamedTuple):
 def progress(facts: Iterable[Fact]) -> Progress:
     """Read a journal's facts."""
     known = tuple(facts)
+    complete = frozenset(
+        (f.session, f.group, f.block) for f in known if isinstance(f, BlockClosed) and f.complete
+    )
     return Progress(
         sessions=tuple(fact for fact in known if isinstance(fact, SessionOpened)),
-        complete=frozenset(
-            (f.session, f.group, f.block)
-            for f in known
-            if isinstance(f, BlockClosed) and f.complete
-        ),
+        complete=complete,
         opened=frozenset(
             (f.session, f.group, f.block) for f in known if isinstance(f, BlockOpened)
         ),
@@ -63,6 +64,11 @@ def progress(facts: Iterable[Fact]) -> Progress:
             (f.session, f.first_c) for f in known if isinstance(f, Cooled) and present(f.first_c)
         ),
         stopped=frozenset((f.session, f.group) for f in known if isinstance(f, Stopped)),
+        measured=frozenset(
+            (f.session, f.arm)
+            for f in known
+            if isinstance(f, WindowMeasured) and (f.session, f.group, f.block) in complete
+        ),
         profiled=frozenset((f.session, f.arm) for f in known if isinstance(f, Profiled)),
         calibrated=frozenset(f.session for f in known if isinstance(f, Calibrated)),
     )

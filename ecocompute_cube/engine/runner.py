@@ -9,6 +9,7 @@ from ecocompute_cube.backends.precision import CERTIFICATE_CODES
 from ecocompute_cube.engine.cooling import cool
 from ecocompute_cube.engine.links import Links
 from ecocompute_cube.engine.orders import Load, Measure, Place, Profile, Score, Warm
+from ecocompute_cube.engine.predict import CALIBRATION_S
 from ecocompute_cube.engine.progress import Progress, blocks_left, finished
 from ecocompute_cube.engine.schedule import groups, least_window_s, start_delay
 from ecocompute_cube.engine.traces import store_trace, traced
@@ -114,10 +115,9 @@ class Runner:
         (what was finished is in the journal), BoardLost, DiskFull or OutputError.
         """
         try:
-            self._calibrate()
+            self._calibrate(deadline_ns)
             ending = self._blocks(block_s, deadline_ns)
-            for arm in tuple(self._links.arms):
-                self._profile(arm)
+            self._profile_all()
             self._close(*ending)
         except BoardLost as error:
             self._close("failed", error.cause)
@@ -131,8 +131,12 @@ class Runner:
         finally:
             self._links.end(patient=False)
 
-    def _calibrate(self) -> None:
-        if self._session.session in self._done.calibrated:
+    def _calibrate(self, deadline_ns: int | None) -> None:
+        """Unless it is done, or nothing is left to explain, or another visit has more time."""
+        if self._session.session in self._done.calibrated or not self._has_blocks():
+            return
+        end = self._rig.clock.now_ns() + nanoseconds(CALIBRATION_S)
+        if deadline_ns is not None and end > deadline_ns:
             return
         fact = self._rig.calibrate(self._session)
         if fact is not None:
@@ -166,6 +170,10 @@ class Runner:
         left = blocks_left(self._plan, self._done, self._session.session)
         return next((block for block in left if not self._refused.issuperset(block.order)), None)
 
+    def _has_blocks(self) -> bool:
+        left = blocks_left(self._plan, self._done, self._session.session)
+        return next(left, None) is not None
+
     def _look(self, group: int) -> None:
         """Ask the rule once after each complete block; also after one of an earlier visit."""
         session = self._session.session
@@ -183,7 +191,7 @@ class Runner:
     def _ending(self) -> tuple[Ending, str]:
         if finished(self._plan, self._done):
             return "finished", "every block is complete"
-        if next(blocks_left(self._plan, self._done, self._session.session), None) is not None:
+        if self._has_blocks():
             return "failed", "every arm that must share a block was refused"
         self._rig.say(
             "this session has its blocks; the plan wants more sessions: run the same command again "
@@ -268,7 +276,8 @@ class Runner:
             self._window(link, arm, place)
             self._quality(link, arm)
         if not self._session.resident:
-            self._profile(arm)
+            if arm in self._links.arms:
+                self._profile(arm)
             self._links.drop(arm)
 
     def _cool(self, arm: str, place: Place) -> None:
@@ -407,16 +416,31 @@ class Runner:
         self._mark("quality_end", self._rig.clock.now_ns())
         self._scored.add(arm)
 
+    def _profile_all(self) -> None:
+        """Of the arms that are loaded; of those of earlier visits, where no block loads them."""
+        session = self._session.session
+        for arm in tuple(self._links.arms):
+            self._profile(arm)
+        if self._has_blocks():
+            return
+        for arm in sorted(arm for number, arm in self._done.measured if number == session):
+            if arm not in self._refused:
+                self._profile(arm)
+                self._links.drop(arm)
+
     def _profile(self, arm: str) -> None:
         """Once a session, and last of all: a profiler may slow its process down for good."""
         if not self._plan.protocol.explain or not present(self._session.tick):
             return
-        if arm not in self._links.arms or arm not in self._measured - self._profiled:
+        measured = arm in self._measured or (self._session.session, arm) in self._done.measured
+        if not measured or arm in self._profiled:
             return
         self._profiled.add(arm)
         try:
-            self._ask(self._links.opened(arm, lambda link: None), Profile())
+            self._ask(self._link(arm), Profile())
         except ArmFailed as error:  # costs the explanation, not the arm
+            self._rig.say(f"  no profile: {error.cause}")
+            self._links.drop(arm)
             none = Absent(reason=without_paths(error.cause))
             session = self._session.session
             self._journal.append(

@@ -7,7 +7,13 @@ from typing import Literal
 from pydantic import Field
 
 from ecocompute_cube.model.base import Absent, Count, MaybeFloat, MaybeInt, MaybeStr, Record
-from ecocompute_cube.model.readings import CounterBracket, IdleReading, Span, Tick
+from ecocompute_cube.model.readings import (
+    EARLY_FIELD,
+    CounterBracket,
+    IdleReading,
+    Span,
+    Tick,
+)
 
 
 class Work(Record):
@@ -60,3 +66,6 @@ class Profiled(Record):
     tokens: int = Field(ge=1)  #: output tokens a row, the prompt's pass among them
     launches: MaybeInt  #: kernels of all tokens
     busy_s: MaybeFloat  #: time in which at least one kernel ran
+    #: kernels of the prompt's pass alone, where it is another share of a window's generation
+    prompt_launches: MaybeInt = EARLY_FIELD
+    prompt_busy_s: MaybeFloat = EARLY_FIELD  #: the time of those

@@ -24,7 +24,7 @@ class Why(Record):
     memory_mj: float  #: bytes read × what a byte of the calibration's copy cost above idle
     compute_mj: float  #: operations × what one of the calibration's product cost above idle
     unattributed_mj: float  #: the rest; below zero where the parts are more than the whole
-    waiting: float = Field(le=1)  #: share of the time in which the board waits
+    waiting: float = Field(ge=0, le=1)  #: share of the time in which the board waits
     waiting_by: WaitingBy  #: how that is known
     idle_w: float  #: at rest with the models loaded, around the windows
     idle_bare_w: MaybeFloat  #: at rest without a context of this run

@@ -1,11 +1,18 @@
-"""A table for a terminal."""
+"""A table for a terminal, and figures in it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_WHOLE: Final = 99.5  # is 100 when rounded
+
+
+def three_digits(value: float) -> str:
+    """Whole numbers from a hundred on; a prompt's token may take less than a millijoule."""
+    return f"{value:.0f}" if abs(value) >= _WHOLE else f"{value:.3g}"
 
 
 def table(cells: Sequence[Sequence[str]]) -> list[str]:

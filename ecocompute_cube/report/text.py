@@ -10,12 +10,12 @@ from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import against_itself
 from ecocompute_cube.report.answer import describe
 from ecocompute_cube.report.labels import arm_label, label_of
-from ecocompute_cube.report.table import table
+from ecocompute_cube.report.table import table, three_digits
 from ecocompute_cube.report.trends import described
 from ecocompute_cube.report.why_text import why_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ecocompute_cube.model.claims import Agreement, Comparison, Effect, Finding, Interval
     from ecocompute_cube.model.report import ArmReport, Report, SessionReport, Trends
@@ -65,8 +65,8 @@ def _row(arm: ArmReport, report: Report) -> Row:
     energy = arm.energy
     return Row(
         arm=printable(arm_label(arm, report.arms)),
-        energy=f"{energy.mj_per_token:.0f}" if present(energy) else _NONE,
-        interval=_interval(energy.interval_mj) if present(energy) else _NONE,
+        energy=three_digits(energy.mj_per_token) if present(energy) else _NONE,
+        interval=_interval(energy.interval_mj, three_digits) if present(energy) else _NONE,
         versus=_versus(arm.vs_baseline),
         rate=_number(arm.tokens_per_s, ".1f"),
         power=f"{energy.mean_power_w:.0f}" if present(energy) else _NONE,
@@ -79,10 +79,14 @@ def _number(value: MaybeFloat, form: str) -> str:
     return format(value, form) if present(value) else _NONE
 
 
-def _interval(interval: Interval | Absent, form: str = ".0f") -> str:
+def _interval(interval: Interval | Absent, form: Callable[[float], str]) -> str:
     if not present(interval):
         return "n = 1"
-    return f"{interval.low:{form}} to {interval.high:{form}}"
+    return f"{form(interval.low)} to {form(interval.high)}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.1f}"
 
 
 def _versus(comparison: Comparison | Absent) -> str:
@@ -91,7 +95,7 @@ def _versus(comparison: Comparison | Absent) -> str:
     change = f"{comparison.change_pct:+.1f} %"
     if not present(comparison.interval_pct):
         return change
-    return f"{change} ({_interval(comparison.interval_pct, '+.1f')})"
+    return f"{change} ({_interval(comparison.interval_pct, _signed)})"
 
 
 def _perplexity(arm: ArmReport) -> str:
@@ -106,7 +110,7 @@ def _perplexity(arm: ArmReport) -> str:
     change = f"{found.delta_pct:+.1f} %{mark}"
     if not present(found.delta_interval_pct):
         return f"{value} ({change})"
-    return f"{value} ({change}, {_interval(found.delta_interval_pct, '+.1f')})"
+    return f"{value} ({change}, {_interval(found.delta_interval_pct, _signed)})"
 
 
 def _verdict(arm: ArmReport) -> str:

@@ -6,7 +6,16 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.analysis.cost import BoardCost
-from ecocompute_cube.analysis.why import CAPTURED, Needs, Waiting, bound_by, needs, split, waits
+from ecocompute_cube.analysis.why import (
+    Needs,
+    Waiting,
+    bound_by,
+    captured,
+    needs,
+    of_a_pass,
+    split,
+    waits,
+)
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
 from ecocompute_cube.model.plan import Phase, Runtime
 from ecocompute_cube.model.why import Why
@@ -16,19 +25,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ecocompute_cube.analysis.gates import Judged
+    from ecocompute_cube.model.base import MaybeInt
     from ecocompute_cube.model.cost import StepCost
     from ecocompute_cube.model.plan import Arm
     from ecocompute_cube.report.run import RunEvidence
 
+_NO_PROFILE: Final = Absent(reason="no profile was taken")
 _NOT_CALIBRATED: Final = Absent(reason="not_calibrated: no copy and product on this board")
-#: What makes an arm's step independent of the host, and how to type it in transformers.
+_TO_TYPE: Final = 'cache_implementation="static"'
+#: What makes an arm's step independent of the host; what a reader can have first.
 _HOW: Final = {
-    Runtime.STATIC: 'a static cache (type cache_implementation="static")',
-    Runtime.GRAPH: "the step captured as a CUDA graph "
-    '(nearest to type: cache_implementation="static")',
-    Runtime.COMPILED: "the step compiled and captured "
-    '(nearest to type: cache_implementation="static")',
+    Runtime.STATIC: f"a static cache (type {_TO_TYPE})",
+    Runtime.GRAPH: "the step captured as a CUDA graph",
+    Runtime.COMPILED: "the step compiled and captured",
 }
+#: Libraries of what transformers compiles with a static cache; of others it does not (5.17).
+_COMPILING: Final = frozenset({"torch", "torchao"})
+_WORTH: Final = 0.9  # × an arm's energy: what saves less than a tenth is no remedy
 
 
 class _Found(NamedTuple):
@@ -144,16 +157,11 @@ def _cost(run: RunEvidence, windows: Sequence[Judged]) -> BoardCost | Absent:
 
 
 def _waiting(run: RunEvidence, arm: Arm, found: _Found) -> Waiting | Absent:
-    if arm.runtime in CAPTURED:
+    if captured(arm.workload, arm.runtime):
         return Waiting(0.0, "captured itself")
-    profile = run.known.profiled.get(arm.id)
-    busy = profile.busy_s if profile else Absent(reason="no profile was taken")
-    captured = _sibling(run, arm, Runtime.GRAPH)
-    waiting = waits(
-        found.step_s,
-        captured.step_s if captured else None,
-        busy / profile.tokens if profile and present(busy) else None,
-    )
+    busy = _busy_s(run, arm)
+    graph = _sibling(run, arm, Runtime.GRAPH) if captured(arm.workload, Runtime.GRAPH) else None
+    waiting = waits(found.step_s, graph.step_s if graph else None, busy if present(busy) else None)
     if waiting is not None:
         return waiting
     why = busy.reason if isinstance(busy, Absent) else "the profiler saw more than the time it took"
@@ -173,10 +181,25 @@ def _sibling(run: RunEvidence, arm: Arm, runtime: Runtime) -> _Found | None:
 def _launches(run: RunEvidence, arm: Arm) -> MaybeFloat:
     profile = run.known.profiled.get(arm.id)
     if profile is None:
-        return Absent(reason="no profile was taken")
-    if not present(profile.launches):
-        return profile.launches
-    return profile.launches / profile.tokens
+        return _NO_PROFILE
+    return _of_a_pass(profile.launches, profile.prompt_launches, profile.tokens, arm)
+
+
+def _busy_s(run: RunEvidence, arm: Arm) -> MaybeFloat:
+    """Of a pass through the model."""
+    profile = run.known.profiled.get(arm.id)
+    if profile is None:
+        return _NO_PROFILE
+    return _of_a_pass(profile.busy_s, profile.prompt_busy_s, profile.tokens, arm)
+
+
+def _of_a_pass(
+    whole: MaybeInt | MaybeFloat, prompt: MaybeInt | MaybeFloat, tokens: int, arm: Arm
+) -> MaybeFloat:
+    if not present(whole):
+        return whole
+    passes = arm.workload.generated_tokens
+    return of_a_pass(whole, prompt if present(prompt) else None, tokens, passes)
 
 
 def _utilization(windows: Sequence[Judged]) -> MaybeFloat:
@@ -205,10 +228,21 @@ def _says(run: RunEvidence, arm: Arm, known: _Inputs, waiting: Waiting) -> str:
 
 
 def _remedy(run: RunEvidence, arm: Arm, found: _Found) -> str:
-    """What a reader can type, if it was measured here; else what was."""
+    """What a reader can type, if it was measured here and is worth it; else what was."""
+    if arm.workload.phase is Phase.PREFILL:
+        return ""  # whatever the runtime, a prompt is launched kernel by kernel
     for runtime, how in _HOW.items():
         other = _sibling(run, arm, runtime)
-        if other is not None and other.energy_j < found.energy_j:
+        if other is not None and other.energy_j < _WORTH * found.energy_j:
+            nearest = "" if runtime is Runtime.STATIC else _nearest(run, arm)
             share = other.energy_j / found.energy_j
-            return f"; with {how} the same arm used {share:.2f} of the energy here"
+            return f"; with {how}{nearest} the same arm used {share:.2f} of the energy here"
     return ""
+
+
+def _nearest(run: RunEvidence, arm: Arm) -> str:
+    """What can be typed instead of a runtime of ours, unless it was measured or does nothing."""
+    library, _, _ = run.known.ready[arm.id][-1].certificate.kernels.partition(" ")
+    if library not in _COMPILING or _sibling(run, arm, Runtime.STATIC) is not None:
+        return ""
+    return f" (nearest to type: {_TO_TYPE})"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.model.base import present
 from ecocompute_cube.report.labels import arm_label
-from ecocompute_cube.report.table import table
+from ecocompute_cube.report.table import table, three_digits
 
 if TYPE_CHECKING:
     from ecocompute_cube.model.report import ArmReport, Report
@@ -45,7 +45,7 @@ def _row(arm: ArmReport, why: Why, report: Report) -> tuple[str, ...]:
     launches = why.launches_per_token
     return (
         arm_label(arm, report.arms),
-        *(f"{part:.0f}" for part in parts),
+        *map(three_digits, parts),
         f"{why.waiting:.0%}",
         f"{launches:.0f}" if present(launches) else "–",
     )

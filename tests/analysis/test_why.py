@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from ecocompute_cube.analysis.cost import BoardCost
 from ecocompute_cube.analysis.rates import MemoryUse
-from ecocompute_cube.analysis.why import Needs, bound_by, needs, split, waits
+from ecocompute_cube.analysis.why import (
+    Needs,
+    bound_by,
+    captured,
+    needs,
+    of_a_pass,
+    split,
+    waits,
+)
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.cost import StepCost, Work
 from ecocompute_cube.model.plan import Phase, Runtime, Workload
@@ -44,6 +52,25 @@ def test_neither_a_capture_nor_a_profile_tells_nothing() -> None:
     assert waits(1.0, None, None) is None
 
 
+@given(POSITIVE, POSITIVE, st.integers(1, 100), st.integers(1, 100))
+def test_a_prompts_pass_is_one_of_all_whatever_their_number(
+    prompt: float, step: float, tokens: int, passes: int
+) -> None:
+    found = of_a_pass(prompt + (tokens - 1) * step, prompt, tokens, passes)
+    if tokens > 1:
+        assert found == pytest.approx((prompt + (passes - 1) * step) / passes)
+    assert of_a_pass(prompt, None, tokens, passes) == prompt / tokens
+
+
+def test_a_prompt_is_captured_by_no_runtime() -> None:
+    def of(**workload: object) -> bool:
+        return captured(Workload.model_validate(workload, strict=False), Runtime.GRAPH)
+
+    assert of(phase="decode", output_tokens=2) and of(output_tokens=256)
+    assert not of(phase="prefill") and not of(output_tokens=2)
+    assert not captured(Workload(), Runtime.STATIC)
+
+
 def needed(runtime: Runtime = Runtime.EAGER, **workload: object) -> Needs:
     found = needs(STEP, Workload.model_validate(workload, strict=False), runtime)
     assert present(found)
@@ -65,8 +92,10 @@ def test_a_static_cache_is_read_to_its_end() -> None:
     assert static.bytes - growing.bytes == 8 * (50 + 1)
 
 
-def test_a_whole_generation_multiplies_its_prompt_too() -> None:
-    assert needed(prompt_tokens=101, output_tokens=100).flop == 2 * 2000 + 16 * 151
+def test_a_whole_generation_multiplies_its_prompt_too_and_attends_within_it() -> None:
+    seen = range(1, 201)  # positions that each input attends to: 101 of the prompt, 99 after it
+    found = needed(prompt_tokens=101, output_tokens=100)
+    assert found.flop == 2 * 2000 + 16 * sum(seen) / 100
 
 
 def test_a_prompt_reads_the_weights_once_for_all_its_tokens() -> None:

@@ -17,7 +17,8 @@ from ecocompute_cube.backends.base import Ledger
 from ecocompute_cube.backends.precision import check_certificate
 from ecocompute_cube.backends.transformers import TransformersSession
 from ecocompute_cube.errors import ArmFailed
-from ecocompute_cube.model.plan import Arm, Precision, Runtime, Workload
+from ecocompute_cube.model.base import Absent
+from ecocompute_cube.model.plan import Arm, Phase, Precision, Runtime, Workload
 
 from ..cli.tiny import CONTEXT, END, write_tiny
 from .conftest import Load
@@ -61,6 +62,26 @@ def test_ids_are_those_of_plain_greedy_decoding(tiny: Path, load: Load) -> None:
     session.prepare(TEXT, 1)
     (row,) = rows(session.generate(0, OUTPUT))
     assert row[16:] == greedy(tiny, row[:16], OUTPUT, (END,))
+
+
+@pytest.mark.parametrize(
+    ("phase", "runtime", "tokens", "apart"),
+    [
+        (Phase.GENERATE, Runtime.EAGER, 32, True),
+        (Phase.GENERATE, Runtime.STATIC, 40, False),
+        (Phase.DECODE, Runtime.LOOP, 32, False),
+        (Phase.PREFILL, Runtime.EAGER, 1, False),
+    ],
+)
+def test_a_profile_is_short_and_has_the_prompt_apart_where_that_weighs_otherwise(
+    tiny: Path, load: Load, phase: Phase, runtime: Runtime, tokens: int, apart: bool
+) -> None:
+    session = load(tiny, output=40, phase=phase, runtime=runtime)
+    session.prepare(TEXT, 1)
+    seen = session.profile()
+    assert seen.tokens == tokens
+    assert seen.busy_s == Absent(reason="not on a board")
+    assert (seen.prompt_busy_s == seen.busy_s) == apart
 
 
 def test_the_first_row_of_two_is_the_row_of_one(tiny: Path, load: Load) -> None:

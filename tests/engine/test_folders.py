@@ -11,7 +11,7 @@ import pytest
 
 from ecocompute_cube.engine.folders import FolderLock, new_run, prepare_output, unfinished_run
 from ecocompute_cube.errors import OutputBusy, OutputError
-from ecocompute_cube.model.journal import Fact, RunOpened
+from ecocompute_cube.model.journal import Fact, RunClosed, RunOpened
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 
 from ..model.facts import UTC, block_facts, run_opened, session_opened, write_journal
@@ -68,8 +68,16 @@ def test_the_latest_unfinished_run_is_gone_on_with(tmp_path: Path) -> None:
 
 def test_a_finished_run_is_not_gone_on_with(tmp_path: Path) -> None:
     put(tmp_path, "a", *ALL[:3])
-    put(tmp_path, "b", *ALL)
+    put(tmp_path, "b", *ALL, RunClosed(reason="finished", detail=""))
     assert unfinished_run(tmp_path, anything) is None
+
+
+@pytest.mark.parametrize("ending", [(), (RunClosed(reason="interrupted", detail=""),)])
+def test_a_run_that_was_stopped_after_its_last_block_is_gone_on_with(
+    tmp_path: Path, ending: tuple[Fact, ...]
+) -> None:
+    latest = put(tmp_path, "b", *ALL, *ending)
+    assert unfinished_run(tmp_path, anything) == latest
 
 
 def test_another_plans_run_is_not_gone_on_with(tmp_path: Path) -> None:

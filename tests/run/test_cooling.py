@@ -50,6 +50,7 @@ def pauses(run: Path) -> list[Cooled]:
 def test_each_visit_waits_until_the_board_is_cool(
     tmp_path: Path, cooldown: dict[str, float]
 ) -> None:
+    """ST-THERMAL: heat of the arm before is gone by a criterion; the order is drawn besides."""
     run = warming(tmp_path).measure(asked(**cooldown))
     found = pauses(run)
     assert [pause.target_c for pause in found] == [45.0] * 4

@@ -12,6 +12,7 @@ from ecocompute_cube.model.energy import ResultsMeasured
 from ecocompute_cube.model.plan import Phase, Plan, Workload
 from ecocompute_cube.report.energy_json import energy_reports
 from ecocompute_cube.report.run import read_run
+from ecocompute_cube.report.text import rows
 from ecocompute_cube.report.write import write_energy
 
 from .rig import COSTS, Scene, plan, true_mj
@@ -54,6 +55,15 @@ def test_the_time_to_the_first_token_is_that_of_a_prefill(tmp_path: Path) -> Non
         if present(arm.time_to_first_token_s):
             token_s, _ = COSTS[arm.precision]
             assert arm.time_to_first_token_s == pytest.approx(200 * PREFILL_SHARE * token_s)
+
+
+def test_a_token_of_less_than_a_millijoule_is_not_printed_as_none(tmp_path: Path) -> None:
+    cheap = Scene(tmp_path, costs={"FP16": (0.00004, 100.0)})
+    asked = ASKED.model_copy(update={"arms": ("FP16",), "workloads": ASKED.workloads[1:2]})
+    report = write_energy(cheap.measure(asked))
+    (row,) = rows(report)
+    assert row.energy.startswith("0.4")
+    assert row.interval.startswith(("0.39", "0.4"))
 
 
 def test_phases_are_compared_with_their_own_baseline(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ def asked(blocks: int) -> Plan:
 
 
 def test_a_board_that_gets_hungrier_is_told_with_its_size(tmp_path: Path) -> None:
+    """ST-THERMAL: what a fixed order would have given to the later arms."""
     steps = itertools.count()
     hungrier = Scene(tmp_path, spread=lambda: 1.01 ** next(steps))
     report = write_energy(hungrier.measure(asked(8)))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ecocompute_cube.analysis.evidence import evidence
 from ecocompute_cube.backends.base import Kernels, Profile, Session
 from ecocompute_cube.backends.fake import FakeBackend, FakeSession
+from ecocompute_cube.backends.precision import RECIPES
 from ecocompute_cube.device.scripted import Behaviour
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.cost import Calibrated, Profiled, StepCost, Work
+from ecocompute_cube.model.journal import Certificate, Refused
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, read_journal
-from ecocompute_cube.model.plan import Runtime
+from ecocompute_cube.model.plan import Phase, Runtime
 from ecocompute_cube.model.why import Why
+from ecocompute_cube.report.recompute import recompute
 from ecocompute_cube.report.text import as_text
 from ecocompute_cube.report.write import write_energy
 
@@ -31,17 +36,28 @@ COPY = (10_000, 0.01, 280.0)  # bytes, seconds, watts: 0.2 mJ a byte above idle,
 PRODUCT = (20_000, 0.01, 180.0)  # operations: 0.05 mJ each above idle, 2 million a second
 STEP = StepCost(layers=4, weights=Work(bytes=2_000, flop=2_000), position=Work(bytes=1, flop=0))
 OUTPUT, PROMPT = 100, 10
-EAGER_S, GRAPH_S = 0.020, 0.004  # a step, by runtime
+EAGER_S, STATIC_S, GRAPH_S = 0.020, 0.0195, 0.004  # a step, by runtime
 
 
 class Told(FakeSession):
     """A session with a step of known cost, which a profiler sees busy for 5 ms a token."""
+
+    def certificate(self) -> Certificate:
+        library = RECIPES[self._arm.precision].library
+        return super().certificate().model_copy(update={"kernels": f"{library} 1.0"})
 
     def step(self) -> StepCost:
         return STEP
 
     def profile(self) -> Profile:
         return Profile(tokens=10, launches=3_000, busy_s=0.05)
+
+
+class Prompt(Told):
+    """A profiler of one pass of a prompt."""
+
+    def profile(self) -> Profile:
+        return Profile(tokens=1, launches=300, busy_s=0.003)
 
 
 class Blind(Told):
@@ -66,7 +82,7 @@ class Backend(FakeBackend):
     copy = COPY
 
     def load(self, arm: Arm, manifest: Manifest, folder: Path) -> Session:
-        token_s = GRAPH_S if arm.runtime is Runtime.GRAPH else EAGER_S
+        token_s = {Runtime.GRAPH: GRAPH_S, Runtime.STATIC: STATIC_S}.get(arm.runtime, EAGER_S)
         return self.session(arm, self._work, token_s, 200.0, manifest.max_context)
 
     def kernels(self) -> Kernels | Absent:
@@ -134,6 +150,19 @@ def test_the_parts_are_what_was_scripted_and_add_up_to_the_energy(tmp_path: Path
     assert found.idle_bare_w == pytest.approx(IDLE_W, rel=0.05)
 
 
+@pytest.mark.parametrize("field", ["memory_mj", "waiting", "joule_per_byte", "says"])
+def test_an_explanation_that_was_edited_is_caught_by_its_journal(
+    tmp_path: Path, field: str
+) -> None:
+    measured(tmp_path, backend())
+    path = next(tmp_path.glob("results/*/arms/*eager/energy.json"))
+    document = json.loads(path.read_text())
+    assert recompute(path, document) == []
+    document["why"][field] = "Memory-bound." if field == "says" else 0.5
+    (line,) = recompute(path, document) or []
+    assert line.startswith(f"why.{field} is ")
+
+
 def test_the_sentence_says_what_to_type_and_what_it_did_here(tmp_path: Path) -> None:
     report = measured(tmp_path, backend())
     said = explained(report).says
@@ -144,11 +173,43 @@ def test_the_sentence_says_what_to_type_and_what_it_did_here(tmp_path: Path) -> 
     assert explained(report, Runtime.GRAPH).says.startswith("Memory-bound")  # 0.5 MB/s of 1
 
 
+def test_what_cannot_be_typed_or_saves_next_to_nothing_is_not_advised(tmp_path: Path) -> None:
+    bitsandbytes = ASKED.model_copy(update={"arms": ("NF4", "NF4/graph")})
+    static = ASKED.model_copy(update={"arms": ("FP16", "FP16/static", "FP16/graph")})
+    for name, asked in (("a", bitsandbytes), ("b", static)):
+        said = explained(measured(tmp_path / name, backend(), asked)).says
+        assert "with the step captured as a CUDA graph the same arm used 0.20" in said
+        assert "type" not in said
+
+
+@pytest.mark.parametrize("whole_s", [0.05, 0.075])
+def test_a_long_prompt_weighs_in_a_profile_as_in_a_window(tmp_path: Path, whole_s: float) -> None:
+    step_s = 0.003
+    profile = Profile(10, 3_000, whole_s, 300, whole_s - 9 * step_s)
+    session = type("Long", (Told,), {"profile": lambda self: profile})
+    asked = ASKED.model_copy(update={"arms": ASKED.arms[:1]})
+    found = explained(measured(tmp_path, backend(session), asked))
+    busy_s = (whole_s - 9 * step_s + (OUTPUT - 1) * step_s) / OUTPUT
+    assert found.waiting == pytest.approx(1 - busy_s / EAGER_S)
+    assert found.launches_per_token == 300
+
+
 def test_without_a_captured_arm_a_profiler_tells_the_waiting(tmp_path: Path) -> None:
     asked = ASKED.model_copy(update={"arms": ASKED.arms[:1]})
     found = explained(measured(tmp_path, backend(), asked))
     assert found.waiting == pytest.approx(1 - 0.005 / EAGER_S)
     assert found.waiting_by == "profiler"
+
+
+def test_a_prompts_pass_is_captured_by_no_runtime(tmp_path: Path) -> None:
+    work = ASKED.workloads[0].model_copy(update={"phase": Phase.PREFILL})
+    report = measured(tmp_path, backend(Prompt), ASKED.model_copy(update={"workloads": (work,)}))
+    for runtime, pass_s in ((Runtime.EAGER, EAGER_S), (Runtime.GRAPH, GRAPH_S)):
+        found = explained(report, runtime)
+        assert found.waiting_by == "profiler"
+        assert found.waiting == pytest.approx(1 - 0.003 / pass_s)
+    assert "Host-bound" in explained(report).says
+    assert "of the energy here" not in explained(report).says
 
 
 @pytest.mark.parametrize(
@@ -161,7 +222,7 @@ def test_without_either_there_is_a_reason_and_the_arm_stays(
     report = measured(tmp_path, backend(session), asked)
     assert told in reason(why(report))
     assert present(report.arms[0].energy)
-    assert not report.arms[0].lowered_by or "refused" not in report.arms[0].lowered_by
+    assert not [fact for fact in facts(tmp_path) if isinstance(fact, Refused)]
 
 
 def test_a_profile_is_taken_once_an_arm_and_after_its_last_window(tmp_path: Path) -> None:
@@ -170,6 +231,14 @@ def test_a_profile_is_taken_once_an_arm_and_after_its_last_window(tmp_path: Path
     assert kinds.count("profiled") == 2
     assert kinds.index("profiled") > max(i for i, kind in enumerate(kinds) if kind == "window")
     assert kinds.index("calibrated") < kinds.index("block_opened")
+
+
+def test_a_profile_that_saw_nothing_does_not_undo_an_earlier_one(tmp_path: Path) -> None:
+    measured(tmp_path, backend())
+    known = facts(tmp_path)
+    seen = next(fact for fact in known if isinstance(fact, Profiled))
+    blind = seen.model_copy(update={"busy_s": Absent(reason="the profiler saw no kernel")})
+    assert evidence((*known, blind)).profiled[seen.arm] == seen
 
 
 def test_a_calibration_takes_twenty_seconds_a_kernel(tmp_path: Path) -> None:
@@ -190,6 +259,26 @@ def test_a_second_run_takes_the_calibration_over_and_names_where_from(tmp_path: 
     assert new.copy_bytes == old.copy_bytes
     assert any("taken over" in line for line in scene.lines)
     assert present(why(write_energy(second)))
+
+
+def test_a_calibration_that_says_nothing_is_not_taken_over(tmp_path: Path) -> None:
+    """A neighbour came while the first run calibrated; it is not held against later ones."""
+    scene = Scene(tmp_path, Behaviour(idle_w=IDLE_W), backend=backend())
+    scene.board.behaviour = scene.board.behaviour._replace(foreign=1)
+    beside = scene.measure(ASKED)
+    assert not present(why(write_energy(beside)))
+    scene.board.behaviour = scene.board.behaviour._replace(foreign=0)
+    alone = scene.measure(ASKED.model_copy(update={"name": "another"}))
+    assert present(why(write_energy(alone)))
+    assert not any("taken over" in line for line in scene.lines)
+
+
+def test_where_neighbours_are_hidden_nothing_is_calibrated_for_nothing(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, Behaviour(idle_w=IDLE_W, hidden="in a container"), backend=backend())
+    scene.measure(ASKED)
+    (found,) = (fact for fact in facts(tmp_path) if isinstance(fact, Calibrated))
+    assert isinstance(found.copy_bytes, Absent)
+    assert "in a container" in found.copy_bytes.reason
 
 
 def test_a_plan_may_do_without(tmp_path: Path) -> None:
