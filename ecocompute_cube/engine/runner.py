@@ -132,7 +132,9 @@ class Runner:
             self._links.end(patient=False)
 
     def _calibrate(self) -> None:
-        if self._session.session in self._done.calibrated:
+        session = self._session.session
+        nothing_left = next(blocks_left(self._plan, self._done, session), None) is None
+        if nothing_left or session in self._done.calibrated:
             return
         fact = self._rig.calibrate(self._session)
         if fact is not None:

@@ -11,7 +11,7 @@ import pytest
 
 from ecocompute_cube.engine.folders import FolderLock, new_run, prepare_output, unfinished_run
 from ecocompute_cube.errors import OutputBusy, OutputError
-from ecocompute_cube.model.journal import Fact, RunOpened
+from ecocompute_cube.model.journal import Fact, RunClosed, RunOpened
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 
 from ..model.facts import UTC, block_facts, run_opened, session_opened, write_journal
@@ -29,6 +29,7 @@ def anything(opened: RunOpened, facts: tuple[Fact, ...]) -> bool:
 
 
 ALL = (run_opened(), session_opened(), *block_facts(0), *block_facts(1), *block_facts(2))
+ENDED = RunClosed(reason="finished", detail="every block is complete")
 
 
 def test_a_run_folder_is_named_by_time_and_plan_and_never_taken_twice(tmp_path: Path) -> None:
@@ -68,8 +69,18 @@ def test_the_latest_unfinished_run_is_gone_on_with(tmp_path: Path) -> None:
 
 def test_a_finished_run_is_not_gone_on_with(tmp_path: Path) -> None:
     put(tmp_path, "a", *ALL[:3])
-    put(tmp_path, "b", *ALL)
+    put(tmp_path, "b", *ALL, ENDED)
     assert unfinished_run(tmp_path, anything) is None
+
+
+@pytest.mark.parametrize(
+    "end", [(), (RunClosed(reason="interrupted", detail="stopped by the user"),)]
+)
+def test_a_run_that_was_stopped_after_its_last_block_still_owes_its_end(
+    tmp_path: Path, end: tuple[Fact, ...]
+) -> None:
+    stopped = put(tmp_path, "a", *ALL, *end)
+    assert unfinished_run(tmp_path, anything) == stopped
 
 
 def test_another_plans_run_is_not_gone_on_with(tmp_path: Path) -> None:
