@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube import __version__
+from ecocompute_cube.analysis.cost import board_cost
 from ecocompute_cube.device.base import Clock, PowerSource, SystemClock
 from ecocompute_cube.device.faults import require_cuda
 from ecocompute_cube.device.host import host_facts, package_versions
@@ -182,7 +183,14 @@ def _rig(
     def calibrate(session: SessionOpened) -> Calibrated | None:
         if len(tools.sources) != 1 or not request.plan.protocol.explain:
             return None  # of a model that is split, nobody knows which board waits for which
-        bench = Bench(tools.sources[0], executor, tools.clock, request.output_dir, say)
+        bench = Bench(
+            source=tools.sources[0],
+            executor=executor,
+            clock=tools.clock,
+            output=request.output_dir,
+            say=say,
+            sound=lambda found: present(board_cost(found)),
+        )
         return calibration_for(session, bench)
 
     return Rig(

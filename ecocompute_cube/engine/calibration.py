@@ -12,7 +12,7 @@ from ecocompute_cube.engine.idle import read_idle
 from ecocompute_cube.engine.orders import Calibrate
 from ecocompute_cube.engine.window import measure
 from ecocompute_cube.errors import ArmFailed, JournalBroken
-from ecocompute_cube.model.base import Absent, present, without_paths
+from ecocompute_cube.model.base import Absent, present, printable, without_paths
 from ecocompute_cube.model.cost import Calibrated, KernelRun
 from ecocompute_cube.model.journal import RunOpened, SessionOpened
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, read_journal
@@ -42,6 +42,7 @@ class Bench(NamedTuple):
     clock: Clock
     output: Path  #: where earlier runs may lie
     say: Callable[[str], None]
+    sound: Callable[[Calibrated], bool]  #: whether a cost can be worked out from it
 
 
 def calibration_for(session: SessionOpened, bench: Bench) -> Calibrated | None:
@@ -51,9 +52,10 @@ def calibration_for(session: SessionOpened, bench: Bench) -> Calibrated | None:
     """
     if not present(session.tick):
         return None
-    known = next(_earlier(session, bench.output), None)
+    known = next(filter(bench.sound, _earlier(session, bench.output)), None)
     if known is not None:
-        bench.say(f"calibration of this board taken over from {known.taken_from}")
+        told = printable(str(known.taken_from))  # out of a file that anybody may have written
+        bench.say(f"calibration of this board taken over from {told}")
         return known
     bench.say("calibrating this board, once: a copy and a product, about 45 s")
     (bare,) = read_idle((bench.source,), bench.clock, frozenset(), IDLE_S)
@@ -100,7 +102,7 @@ def _usable(session: SessionOpened, run_id: str, facts: tuple[Fact, ...]) -> Ite
         if isinstance(fact, SessionOpened) and _stack(fact) == _stack(session)
     }
     for fact in facts:
-        if isinstance(fact, Calibrated) and fact.session in alike and present(fact.copy_bytes):
+        if isinstance(fact, Calibrated) and fact.session in alike:
             first = fact.taken_from if isinstance(fact.taken_from, str) else run_id
             yield fact.model_copy(update={"session": session.session, "taken_from": first})
 
