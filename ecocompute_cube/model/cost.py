@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ecocompute_cube.model.base import Absent, Count, MaybeFloat, MaybeInt, MaybeStr, Record
+from ecocompute_cube.model.base import Absent, Count, MaybeInt, MaybeStr, NonNegative, Record
 from ecocompute_cube.model.readings import CounterBracket, IdleReading, Span, Tick
 
 
@@ -58,5 +58,5 @@ class Profiled(Record):
     arm: str
     session: Count
     tokens: int = Field(ge=1)  #: output tokens a row, the prompt's pass among them
-    launches: MaybeInt  #: kernels of all tokens
-    busy_s: MaybeFloat  #: time in which at least one kernel ran
+    launches: Count | Absent  #: kernels of all tokens
+    busy_s: NonNegative | Absent  #: time in which at least one kernel ran
