@@ -472,7 +472,7 @@ def _measure(options: argparse.Namespace) -> int:
 
     report = _measured(options)
     _print("\n" + as_text(report))
-    _refuse_empty(report)
+    _refuse_empty(report, options.max_minutes)
     return 0
 
 
@@ -492,7 +492,7 @@ def _measured(options: argparse.Namespace) -> Report:
     return write_energy(measure(request, options.equipment or real_equipment, _say))
 
 
-def _refuse_empty(report: Report) -> None:
+def _refuse_empty(report: Report, max_minutes: float | None) -> None:
     from ecocompute_cube.model.base import present
 
     if any(present(arm.tokens_per_s if report.rehearsal else arm.energy) for arm in report.arms):
@@ -500,7 +500,12 @@ def _refuse_empty(report: Report) -> None:
     told = [f for f in report.findings if f.effect == "invalid" and f.code != "rehearsal"]
     if told:
         raise MeasurementInvalid(f"No arm gave a valid number: {told[0].cause}", told[0].fix)
-    raise MeasurementInvalid("No block was finished.", "Run the same command again to go on.")
+    if max_minutes is None:
+        raise MeasurementInvalid("No block was finished.", "Run the same command again to go on.")
+    raise MeasurementInvalid(
+        f"No block was finished in {max_minutes:g} minutes.",
+        "Give more --max_minutes, or none, with the same command to go on.",
+    )
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -530,7 +535,7 @@ def _run(options: argparse.Namespace) -> int:
     _download(options)
     report = _measured(options)
     _report(options)
-    _refuse_empty(report)
+    _refuse_empty(report, options.max_minutes)
     return 0
 
 

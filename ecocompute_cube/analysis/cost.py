@@ -54,10 +54,12 @@ def _per_unit(
         return Absent(reason=f"not calibrated: {run.reason}")
     if not present(run.counter) or not present(found.tick):
         return Absent(reason="not calibrated: the energy counter gave nothing")
+    took_s = seconds(run.work.end_ns - run.work.start_ns)
+    if took_s <= 0:
+        return Absent(reason="not calibrated: a kernel ended before it began")
     energy = counter_energy(run.counter, run.work, found.tick, _ANY_LIMIT)
     if not present(energy):
         return Absent(reason=f"not calibrated: {energy.reason}")
-    took_s = seconds(run.work.end_ns - run.work.start_ns)
     above = energy.energy - idle * took_s
     if above <= 0:
         return Absent(reason="not calibrated: a kernel drew no more than the board at rest")

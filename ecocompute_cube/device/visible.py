@@ -116,7 +116,8 @@ def _answering(seen: Seen) -> str:
 def _key(entry: str) -> int | str | None:
     if entry.startswith("GPU-"):
         return entry
-    ordinal = re.match(r"\+?[0-9]+", entry)  # CUDA reads with strtoul: "1x" is 1
+    # CUDA reads with strtoul: "1x" is 1, and what does not fit 64 bits is no board's index.
+    ordinal = re.match(r"\+?[0-9]{1,18}(?![0-9])", entry)
     return int(ordinal.group()) if ordinal else None
 
 

@@ -13,7 +13,7 @@ from ecocompute_cube.engine.idle import read_idle
 from ecocompute_cube.engine.orders import Calibrate
 from ecocompute_cube.engine.window import measure
 from ecocompute_cube.errors import ArmFailed, JournalBroken
-from ecocompute_cube.model.base import Absent, present, without_paths
+from ecocompute_cube.model.base import Absent, present, printable, without_paths
 from ecocompute_cube.model.cost import Calibrated, KernelRun
 from ecocompute_cube.model.journal import RunOpened, SessionOpened
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, read_journal
@@ -55,7 +55,8 @@ def calibration_for(session: SessionOpened, bench: Bench) -> Calibrated | None:
         return None
     known = next(filter(bench.tells, _earlier(session, bench.output)), None)
     if known is not None:
-        bench.say(f"calibration of this board taken over from {known.taken_from}")
+        told = printable(str(known.taken_from))  # out of a file that anybody may have written
+        bench.say(f"calibration of this board taken over from {told}")
         return known
     (bare,) = read_idle((bench.source,), bench.clock, frozenset(), IDLE_S)
     if isinstance(others := bare.seen.foreign_processes, Absent):  # so would they be beside it

@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ecocompute_cube.engine.progress import finished, progress
 from ecocompute_cube.errors import DiskFull, JournalBroken, OutputBusy, OutputError, output_error
 from ecocompute_cube.model.files import sync_folder
 from ecocompute_cube.model.journal import RunClosed, RunOpened
@@ -86,7 +85,10 @@ def unfinished_run(
     wanted: Callable[[RunOpened, tuple[Fact, ...]], bool],
     whole: Callable[[Path, Plan], bool] = lambda folder, plan: True,
 ) -> Path | None:
-    """The latest run folder that ``wanted`` accepts, if it has blocks to do or is not ``whole``."""
+    """The latest run folder that ``wanted`` accepts, unless it came to its end and is ``whole``.
+
+    A run that was stopped after its last block, in a profile say, still owes its end.
+    """
     for journal in sorted(output.glob(f"*/{JOURNAL_NAME}"), reverse=True):
         try:
             facts = read_journal(journal).records
@@ -95,8 +97,7 @@ def unfinished_run(
         opened = facts[0]
         if isinstance(opened, RunOpened) and wanted(opened, facts):
             folder, plan = journal.parent, opened.plan
-            over = finished(plan, progress(facts)) and _closed(facts) and whole(folder, plan)
-            return None if over else folder
+            return None if _closed(facts) and whole(folder, plan) else folder
     return None
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from ecocompute_cube.model.base import Absent, Count, MaybeFloat, MaybeInt, MaybeStr, Record
+from ecocompute_cube.model.base import Absent, Count, MaybeInt, MaybeStr, NonNegative, Record
 from ecocompute_cube.model.readings import (
     EARLY_FIELD,
     CounterBracket,
@@ -64,8 +64,8 @@ class Profiled(Record):
     arm: str
     session: Count
     tokens: int = Field(ge=1)  #: output tokens a row, the prompt's pass among them
-    launches: MaybeInt  #: kernels of all tokens
-    busy_s: MaybeFloat  #: time in which at least one kernel ran
+    launches: Count | Absent  #: kernels of all tokens
+    busy_s: NonNegative | Absent  #: time in which at least one kernel ran
     #: kernels of the prompt's pass alone, where it is another share of a window's generation
-    prompt_launches: MaybeInt = EARLY_FIELD
-    prompt_busy_s: MaybeFloat = EARLY_FIELD  #: the time of those
+    prompt_launches: Count | Absent = EARLY_FIELD
+    prompt_busy_s: NonNegative | Absent = EARLY_FIELD  #: the time of those

@@ -294,7 +294,7 @@ class QualitySkipped(Record):
     kind: Literal["quality_skipped"] = "quality_skipped"
     arm: str
     session: Count
-    reason: str
+    reason: str = Field(min_length=1)
 
 
 class ClockAlignment(Record):
@@ -335,7 +335,7 @@ class TraceLost(Record):
     group: Count
     block: Count
     board: Count = PLACE_FIELD  #: its place in the session; left out if it is the first
-    reason: str
+    reason: str = Field(min_length=1)
 
 
 class Refused(Record):

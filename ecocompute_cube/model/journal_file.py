@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 JOURNAL_NAME = "journal.jsonl"
+_MOST_DIGITS = 19  # of a number in 64 bits, and in a computation in floating point
+_LONG = re.compile(rb"[:,\[]-?\d{%d}" % (_MOST_DIGITS + 1))  # or such digits in a text
 
 
 class Journal(NamedTuple):
@@ -75,6 +78,11 @@ def _follows(raw: bytes, number: int, head: str, name: str) -> Line:
             f"{name}, line {number + 1}: {_wrong(error)}",
             "The journal was edited or written by another version; restore the original file.",
         ) from None
+    if _LONG.search(raw) and _has_long_number(raw):
+        raise JournalBroken(
+            f"{name}, line {number + 1}: a number is longer than any clock or counter shows.",
+            "The journal was edited; restore the original file.",
+        )
     if line.prev != head or line.seq != number:
         raise JournalBroken(
             f"{name}, line {number + 1} does not follow from the line before it.",
@@ -83,6 +91,12 @@ def _follows(raw: bytes, number: int, head: str, name: str) -> Line:
     if isinstance(line.record, RunOpened):
         _check_plan(raw, line.record, name)
     return line
+
+
+def _has_long_number(raw: bytes) -> bool:
+    digits: list[str] = []
+    json.loads(raw, parse_int=digits.append)
+    return any(len(number.lstrip("-")) > _MOST_DIGITS for number in digits)
 
 
 def _check_plan(raw: bytes, run: RunOpened, name: str) -> None:

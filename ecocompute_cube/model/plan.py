@@ -6,6 +6,7 @@ import difflib
 import enum
 import json
 import re
+from collections import Counter
 from pathlib import PurePath
 from typing import Annotated, Final, Literal
 
@@ -395,7 +396,7 @@ def _pairs(choice: ContrastChoice, arms: dict[str, Arm]) -> list[tuple[str, str]
 
 
 def _refuse_repeats(kind: str, names: list[str], hint: str = "") -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
         raise ValueError(f"the same {kind} stands twice: {', '.join(repeated)}{hint}")
 

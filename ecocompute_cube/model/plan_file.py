@@ -49,6 +49,8 @@ _BEHIND: Final[dict[str, type[BaseModel]]] = {
 
 
 _DECIMAL: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_MOST_BYTES: Final = 2**18  # a plan of three thousand workloads has half of it
+_MOST_DIGITS: Final = 18  # any such number fits 64 bits, and a computation in floating point
 _QUOTED: Final = 60  # characters of a wrong value that help; a longer one only hides the sentence
 
 
@@ -116,7 +118,7 @@ def _beside(path: str, folder: Path) -> str:
 
 def _load_yaml(path: Path) -> dict[str, object]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = _read_text(path)
     except IsADirectoryError:
         raise PlanError(
             f"'{path.name}' is a folder, not a parameters file.",
@@ -134,6 +136,19 @@ def _load_yaml(path: Path) -> dict[str, object]:
             "Give a readable UTF-8 YAML file.",
         ) from None
     return _parse_yaml(text, path.name)
+
+
+def _read_text(path: Path) -> str:
+    """Raises OSError, ValueError for what is no text, PlanError for what does not end in time."""
+    with path.open("rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise PlanError(
+            f"'{printable(path.name)[:_QUOTED]}' is larger than any plan "
+            f"({_MOST_BYTES // 1024} KiB).",
+            "Start from workspace/config/protocol.yaml.",
+        )
+    return data.decode("utf-8-sig")
 
 
 def _parse_yaml(text: str, name: str) -> dict[str, object]:
@@ -158,17 +173,24 @@ def _parse_yaml(text: str, name: str) -> dict[str, object]:
                 "decimal number.",
                 "Write it with the digits 0 to 9 and no leading zero.",
             )
+        if len(node.value) > _MOST_DIGITS:
+            raise PlanError(
+                f"{name}: line {node.start_mark.line + 1}: a number of {len(node.value)} digits is "
+                "beyond all that can be run.",
+                "Write a smaller one.",
+            )
         return int(node.value)
 
     def mapping(loader: StrictLoader, node: MappingNode) -> dict[Hashable, object]:
-        keys = [loader.construct_object(key) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
+        keys: set[Hashable] = set()
+        for key in (loader.construct_object(key) for key, _ in node.value):
+            if key in keys:
                 line = node.start_mark.line + 1
                 raise PlanError(
                     f"{name}: the key '{key}' stands twice in the block at line {line}.",
                     "Keep one of them.",
                 )
+            keys.add(key)
         return dict(loader.construct_pairs(node, deep=True))
 
     StrictLoader.add_constructor("tag:yaml.org,2002:map", mapping)

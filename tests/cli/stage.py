@@ -17,7 +17,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ecocompute_cube.backends.base import Kernels, Profile
 from ecocompute_cube.backends.fake import FakeSession
+from ecocompute_cube.model.base import Absent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,6 +136,10 @@ class Backend:
         act(arm.precision, "load")
         return _Session(arm, self._device)
 
+    def kernels(self) -> Kernels | Absent:
+        act("any", "calibrate")
+        return Absent(reason="nothing to calibrate with")
+
 
 class _Session(FakeSession):
     def __init__(self, arm: Arm, device: str) -> None:
@@ -152,6 +158,10 @@ class _Session(FakeSession):
     def score(self, text: str, window_tokens: int, max_windows: int | None) -> Scores:
         act(self._arm.precision, "score")
         return super().score(text, window_tokens, max_windows)
+
+    def profile(self) -> Profile:
+        act(self._arm.precision, "profile")
+        return super().profile()
 
     def close(self) -> None:
         act(self._arm.precision, "close")

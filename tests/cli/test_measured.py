@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from ecocompute_cube.model.base import present
+from ecocompute_cube.model.cost import Calibrated
 from ecocompute_cube.model.journal import (
     Isolation,
     Refused,
+    RunClosed,
     SessionOpened,
     TraceLost,
     TraceStored,
+    WindowMeasured,
 )
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.model.report import ArmReport
@@ -64,6 +67,65 @@ def test_a_run_measures_the_board_and_a_failed_arm_keeps_its_trace(board: Scene)
         energy = found[precision].energy
         assert present(energy), energy
         assert energy.mean_power_w == pytest.approx(100, rel=0.05)
+
+
+# What explains the energy
+
+
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_stopped_while_it_is_profiled_ends_when_the_command_is_given_again(
+    board: Scene, kill: signal.Signals
+) -> None:
+    board.plan_to("NF4.profile.hang")
+    with board.started(rehearse=False) as process:
+        pid = board.wait_for("NF4.profile.hung")
+        process.send_signal(kill)
+        process.communicate(timeout=20)
+        until(lambda: not alive(pid))
+    board.call_off("NF4.profile.hang")
+    again = board.measure(rehearse=False)
+    assert again.status == 0, again.err
+    assert "going on with run" in again.err and "block 1" not in again.err
+    facts = board.facts()
+    assert isinstance(facts[-1], RunClosed) and facts[-1].reason == "finished"
+    assert len([fact for fact in facts if isinstance(fact, WindowMeasured)]) == 3
+    assert len(list(board.runs[0].glob("arms/*/energy.json"))) == 3
+
+
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_stopped_while_it_calibrates_calibrates_anew(
+    board: Scene, kill: signal.Signals
+) -> None:
+    board.plan_to("any.calibrate.hang")
+    with board.started(rehearse=False) as process:
+        pid = board.wait_for("any.calibrate.hung")
+        process.send_signal(kill)
+        process.communicate(timeout=20)
+        until(lambda: not alive(pid))
+    board.call_off("any.calibrate.hang")
+    again = board.measure(rehearse=False)
+    assert again.status == 0, again.err
+    assert len([fact for fact in board.facts() if isinstance(fact, Calibrated)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "told"), [("die", "SIGKILL"), ("garble", "nobody understands"), ("run-out", "memory")]
+)
+def test_a_calibration_that_fails_costs_the_explanation_alone(
+    board: Scene, how: str, told: str
+) -> None:
+    board.plan_to(f"any.calibrate.{how}")
+    ended = board.measure(rehearse=False)
+    assert ended.status == 0, ended.err
+    assert "not calibrated" in ended.err and told in ended.err
+    assert all(present(arm.energy) for arm in arms(board.runs[0]).values())
+
+
+def test_a_full_disk_while_it_calibrates_is_named(board: Scene) -> None:
+    board.plan_to("any.calibrate.fill")
+    assert_told(board.measure(rehearse=False), 7, "No room left")
+    board.call_off("any.calibrate.fill")
+    assert board.measure(rehearse=False).status == 0
 
 
 # One run a board

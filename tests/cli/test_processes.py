@@ -225,7 +225,8 @@ def test_a_disk_that_is_full_for_an_arm_costs_no_arm(scene: Scene) -> None:
 
 
 def test_a_run_without_time_for_a_block_says_so_and_can_be_gone_on_with(scene: Scene) -> None:
-    assert_told(scene.measure("--max_minutes", "1e-9"), 5, "No block was finished", "go on")
+    words = ("No block was finished", "more --max_minutes", "go on")
+    assert_told(scene.measure("--max_minutes", "1e-9"), 5, *words)
     closed = scene.facts()[-1]
     assert isinstance(closed, RunClosed) and closed.reason == "time is up"
 

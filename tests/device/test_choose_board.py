@@ -41,6 +41,11 @@ def test_unset_every_board_may_be_measured_and_the_choice_is_explained() -> None
     assert candidates(THREE[:1], {}) == (Candidate(0, A, "NVIDIA Stub", None),)
 
 
+def test_an_index_longer_than_any_number_names_no_board() -> None:
+    with pytest.raises(NoGpu, match="shows no board"):
+        picked("9" * 5000)
+
+
 @pytest.mark.parametrize(
     ("visible", "uuid"),
     [

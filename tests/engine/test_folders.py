@@ -29,6 +29,7 @@ def anything(opened: RunOpened, facts: tuple[Fact, ...]) -> bool:
 
 
 ALL = (run_opened(), session_opened(), *block_facts(0), *block_facts(1), *block_facts(2))
+ENDED = RunClosed(reason="finished", detail="every block is complete")
 
 
 def test_a_run_folder_is_named_by_time_and_plan_and_never_taken_twice(tmp_path: Path) -> None:

@@ -154,6 +154,19 @@ def test_a_model_that_this_version_does_not_know_breaks_the_line_not_the_program
         read_journal(path)
 
 
+@pytest.mark.parametrize("number", [2**64, 10**400])
+def test_a_number_that_no_clock_or_counter_can_show_breaks_its_line(
+    tmp_path: Path, number: int
+) -> None:
+    file = tmp_path / "journal.jsonl"
+    written = write_journal(file, FACTS[:1])
+    file.write_bytes(written.replace(b'"run_id":"r"', f'"run_id":"r,{10**30}"'.encode()))
+    assert len(read_journal(file).lines) == 1, "the digits of a name are no number"
+    file.write_bytes(written.replace(b'"seed":0', f'"seed":{number}'.encode()))
+    with pytest.raises(JournalBroken, match="line 1: a number is longer"):
+        read_journal(file)
+
+
 @calm
 @given(st.binary(max_size=200))
 def test_foreign_bytes_are_a_broken_journal(path: Path, foreign: bytes) -> None:

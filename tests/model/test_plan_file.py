@@ -67,7 +67,13 @@ BAD: dict[str, tuple[str | bytes, str, str]] = {
     "octal": ("name: a\nprotocol: {blocks: 010}\n", "'010' is not a decimal", "0 to 9"),
     "base sixty": ("name: a\nprotocol: {blocks: 1:30}\n", "'1:30' is not a decimal", "0 to 9"),
     "a giant": (f"name: a\nprotocol: {{seed: 0x{'f' * 5000}}}\n", "not a decimal", "0 to 9"),
-    "a longer giant": (f"name: a\nprotocol: {{seed: {'9' * 5000}}}\n", "digits", "Correct"),
+    "a longer giant": (f"name: a\nprotocol: {{seed: {'9' * 5000}}}\n", "digits", "smaller"),
+    "a number beyond any": (
+        f"name: a\nprotocol: {{mode: precise}}\nworkloads: [{{batch: {'9' * 400}}}]\n",
+        "line 3: a number of 400 digits",
+        "Write a smaller",
+    ),
+    "ten megabytes": ("name: " + "a" * 10_000_000, "larger than any plan", "config"),
     "an unknown precision": ("name: a\narms: [NF5]\n", "did you mean NF4?", "Correct"),
     "an unknown runtime": ("name: a\narms: [NF4/egaer]\n", "known: eager", "Correct"),
     "an arm twice": ("name: a\narms: [NF4, NF4/eager]\n", "the same arm stands twice", "Correct"),
@@ -150,6 +156,20 @@ def test_an_overlong_value_is_not_repeated_in_full(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as caught:
         read(tmp_path, f"name: {'a' * 10_000}\n")
     assert len(str(caught.value)) < 300
+
+
+def test_a_plan_without_an_end_is_refused() -> None:
+    with pytest.raises(PlanError, match="larger than any plan"):
+        read_plan(Path("/dev/zero"))
+
+
+def test_among_many_entries_the_one_that_stands_twice_is_named(tmp_path: Path) -> None:
+    models = ", ".join(f"m{number}" for number in range(20_000))
+    with pytest.raises(PlanError, match=r"model stands twice: local-m77\b"):
+        read(tmp_path, f"name: a\nmodels: [{models}, m77]\n")
+    keys = "".join(f"k{number}: 1\n" for number in range(15_000))
+    with pytest.raises(PlanError, match="'k77' stands twice"):
+        read(tmp_path, f"{keys}k77: 1\n")
 
 
 def test_a_key_cannot_speak_to_the_terminal(tmp_path: Path) -> None:

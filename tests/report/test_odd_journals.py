@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.journal import Fact, WindowMeasured
@@ -76,6 +77,28 @@ def test_an_odd_journal_has_a_report_all_the_same(
             assert arm.energy.mj_per_token > 0
             assert arm.energy.bound_mj[0] <= arm.energy.mj_per_token <= arm.energy.bound_mj[1]
             assert len(arm.energy.blocks_mj) == arm.blocks > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [
+        ("profiled", {"busy_s": -0.5}),
+        ("profiled", {"launches": -1}),
+        ("quality_skipped", {"reason": ""}),
+        ("trace_lost", {"reason": ""}),
+    ],
+)
+def test_what_no_program_of_ours_writes_is_no_fact(kind: str, changed: dict[str, object]) -> None:
+    visit = {"arm": "a", "session": 0, "group": 0, "block": 0}
+    whole: dict[str, dict[str, object]] = {
+        "profiled": {"arm": "a", "session": 0, "tokens": 1, "launches": 1, "busy_s": 0.5},
+        "quality_skipped": {"arm": "a", "session": 0, "reason": "why"},
+        "trace_lost": {**visit, "reason": "why"},
+    }
+    fact = TypeAdapter[Fact](Fact)
+    assert fact.validate_python({"kind": kind, **whole[kind]}).kind == kind
+    with pytest.raises(ValidationError):
+        fact.validate_python({"kind": kind, **whole[kind], **changed})
 
 
 @pytest.mark.parametrize("update", [change for change in ODD if "arm" not in change])

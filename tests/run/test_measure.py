@@ -60,7 +60,8 @@ def test_the_report_is_the_same_bytes_twice(tmp_path: Path) -> None:
     pages = []
     for name in ("a", "b"):
         write_report(scene.output, tmp_path / name, scene.lines.append)
-        pages.append({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()})
+        files = (p for p in (tmp_path / name).rglob("*") if p.is_file())
+        pages.append({p.name: p.read_bytes() for p in files})
     assert pages[0] == pages[1]
 
 

@@ -15,15 +15,17 @@ from ecocompute_cube.backends.precision import RECIPES
 from ecocompute_cube.device.scripted import Behaviour
 from ecocompute_cube.errors import ArmFailed
 from ecocompute_cube.model.base import Absent, present
-from ecocompute_cube.model.cost import Calibrated, Profiled, StepCost, Work
+from ecocompute_cube.model.cost import Calibrated, KernelRun, Profiled, StepCost, Work
 from ecocompute_cube.model.journal import Certificate, Refused
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, read_journal
 from ecocompute_cube.model.plan import Phase, Runtime
+from ecocompute_cube.model.readings import CounterBracket, CounterReading, Span
 from ecocompute_cube.model.why import Why
 from ecocompute_cube.report.recompute import recompute
 from ecocompute_cube.report.text import as_text
 from ecocompute_cube.report.write import write_energy
 
+from ..model.facts import write_journal
 from .rig import IDLE_W, Scene, plan
 
 if TYPE_CHECKING:
@@ -279,6 +281,71 @@ def test_where_neighbours_are_hidden_nothing_is_calibrated_for_nothing(tmp_path:
     (found,) = (fact for fact in facts(tmp_path) if isinstance(fact, Calibrated))
     assert isinstance(found.copy_bytes, Absent)
     assert "in a container" in found.copy_bytes.reason
+
+
+def twice(folder: Path, **changed: object) -> tuple[Calibrated, list[str]]:
+    """What a second run is calibrated to after the first one's calibration was changed so."""
+    scene = Scene(folder, Behaviour(idle_w=IDLE_W), backend=backend())
+    first = scene.measure(ASKED)
+    known = read_journal(first / JOURNAL_NAME).records
+    (first / JOURNAL_NAME).unlink()
+    write_journal(
+        first / JOURNAL_NAME,
+        tuple(f.model_copy(update=changed) if isinstance(f, Calibrated) else f for f in known),
+    )
+    scene.lines.clear()
+    second = scene.measure(ASKED.model_copy(update={"name": "another"}))
+    (new,) = (f for f in read_journal(second / JOURNAL_NAME).records if isinstance(f, Calibrated))
+    assert present(why(write_energy(second)))
+    return new, scene.lines
+
+
+def kernel(start_ns: int, end_ns: int) -> KernelRun:
+    """Readings of a counter that moves, around work of any length."""
+    reading = [CounterReading(before_ns=n, energy_mj=n // 10**6, after_ns=n) for n in TICKS]
+    names = ("previous", "opening", "closing", "next", "after_next")
+    bracket = CounterBracket(**dict(zip(names, reading, strict=True)))
+    return KernelRun(amount=10**9, counter=bracket, work=Span(start_ns=start_ns, end_ns=end_ns))
+
+
+TICKS = [n * 10**8 for n in (1, 2, 30, 31, 32)]
+GONE = Absent(reason="gone")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"product_flop": GONE},
+        {"resting": GONE},
+        {"tick": GONE},
+        {"copy_bytes": kernel(TICKS[1], TICKS[1])},
+        {"copy_bytes": kernel(TICKS[2], TICKS[1])},
+    ],
+    ids=["no product", "no rest", "no tick", "no time", "time that runs backwards"],
+)
+def test_a_calibration_that_explains_nothing_is_not_taken_over(
+    tmp_path: Path, changed: dict[str, object]
+) -> None:
+    new, lines = twice(tmp_path, **changed)
+    assert isinstance(new.taken_from, Absent)
+    assert any("calibrating this board" in line for line in lines)
+
+
+def test_a_calibration_from_a_journal_whose_chain_is_broken_is_not_taken_over(
+    tmp_path: Path,
+) -> None:
+    scene = Scene(tmp_path, Behaviour(idle_w=IDLE_W), backend=backend())
+    first = scene.measure(ASKED) / JOURNAL_NAME
+    first.write_bytes(first.read_bytes().replace(b'"cache_bytes":500', b'"cache_bytes":501'))
+    second = scene.measure(ASKED.model_copy(update={"name": "another"})) / JOURNAL_NAME
+    (new,) = (f for f in read_journal(second).records if isinstance(f, Calibrated))
+    assert isinstance(new.taken_from, Absent)
+
+
+def test_the_run_that_a_calibration_is_from_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
+    _, lines = twice(tmp_path, taken_from="a\x1b[31m\n")
+    (told,) = (line for line in lines if "taken over" in line)
+    assert told.isprintable()
 
 
 def test_a_plan_may_do_without(tmp_path: Path) -> None:
