@@ -1,0 +1,1 @@
+"""The commands: how each is spelled, and the thin door that it opens."""
