@@ -340,7 +340,11 @@ def test_the_table_has_one_row_an_arm_and_no_zero_for_absent(results: Path, tmp_
         rehearsed = row["gpu"] == "none"
         assert (row["energy_per_token_mj"] == "") == rehearsed == (row["absent_because"] != "")
         assert row["verdict"] in ({"", "invalid"} if rehearsed else {"", "higher", "lower", "same"})
-        assert "0.0" not in (row["energy_per_token_mj"], row["mean_power_w"], row["vs_fp16_energy_pct"])
+        assert "0.0" not in (
+            row["energy_per_token_mj"],
+            row["mean_power_w"],
+            row["vs_fp16_energy_pct"],
+        )
         assert float(row["tokens_per_s"]) > 0
 
 
