@@ -238,13 +238,18 @@ def _curves(
     """As if falling: a rising change is turned over, and so is its band."""
     fitted = _isotonic(knots, direction) * (1.0 if direction == "falls" else -1.0)
     if spread is None:
-        return _Curves(PchipInterpolator(logs, fitted), None, None)
+        return _Curves(_through(logs, fitted), None, None)
     quantile = float(special.stdtrit(spread.degrees, 0.5 + confidence / 2))
     half = np.array([quantile * spread.value / math.sqrt(len(knot.values)) for knot in knots])
-    half = np.hypot(half, _between(PchipInterpolator(logs, fitted), logs))
+    half = np.hypot(half, _between(_through(logs, fitted), logs))
     low = np.minimum.accumulate(fitted - half)
     high = np.maximum.accumulate((fitted + half)[::-1])[::-1]
-    return _Curves(*(PchipInterpolator(logs, values) for values in (fitted, low, high)))
+    return _Curves(*(_through(logs, values) for values in (fitted, low, high)))
+
+
+def _through(logs: Floats, values: Floats) -> PchipInterpolator:
+    with np.errstate(over="ignore"):  # slopes too small to be turned over are flat
+        return PchipInterpolator(logs, values)
 
 
 def _between(curve: PchipInterpolator, logs: Floats) -> Floats:
@@ -297,22 +302,29 @@ def _zero(
 
 
 def _drawn(curves: _Curves, knots: Sequence[_Knot], rises: bool) -> tuple[CurvePoint, ...]:
-    sizes = {knot.params_b for knot in knots}
-    even = np.geomspace(min(sizes), max(sizes), _CURVE_POINTS)[1:-1]
+    known = {knot.params_b for knot in knots}
+    even = np.geomspace(min(known), max(known), _CURVE_POINTS)[1:-1]
+    sizes = sorted(known | {float(each) for each in even})
+    logs = np.log(sizes)
+    fit: Floats = curves.fit(logs)
+    lows, highs = (None if each is None else each(logs) for each in (curves.low, curves.high))
+    if lows is None or highs is None:
+        return tuple(
+            CurvePoint(params_b=size, change_pct=change, low_pct=_NO_SPREAD, high_pct=_NO_SPREAD)
+            for size, change in zip(sizes, _changes(fit, rises), strict=True)
+        )
+    low, high = np.minimum(lows, fit), np.maximum(highs, fit)
+    low, high = (high, low) if rises else (low, high)
+    columns = (_changes(each, rises) for each in (fit, low, high))
     return tuple(
-        CurvePoint(params_b=size, change_pct=change, low_pct=low, high_pct=high)
-        for size in sorted(sizes | {float(each) for each in even})
-        for low, change, high in [_band(curves, math.log(size), rises)]
+        CurvePoint(params_b=size, change_pct=change, low_pct=below, high_pct=above)
+        for size, change, below, above in zip(sizes, *columns, strict=True)
     )
 
 
-def _band(curves: _Curves, log: float, rises: bool) -> tuple[MaybeFloat, float, MaybeFloat]:
-    fit = float(curves.fit(log))
-    if curves.low is None or curves.high is None:
-        return _NO_SPREAD, _changed(-fit if rises else fit), _NO_SPREAD
-    low, high = min(float(curves.low(log)), fit), max(float(curves.high(log)), fit)
-    low, fit, high = (-high, -fit, -low) if rises else (low, fit, high)
-    return _changed(low), _changed(fit), _changed(high)
+def _changes(logs: Floats, rises: bool) -> list[float]:
+    """In percent; a curve that rises was turned over, and is turned back."""
+    return [_changed(-log if rises else log) for log in logs.tolist()]
 
 
 # Words

@@ -263,16 +263,16 @@ def apart(here: Group, there: Group) -> tuple[Apart, ...]:
 
 
 def nearest(group: Group, others: Sequence[Group]) -> Group:
-    """The other that fewest told keys, then fewest keys at all, keep apart; of alike ones the last.
+    """The other that fewest keys keep apart; of alike ones that which tells more, then the latest.
 
     Raises ValueError where there is none.
     """
 
-    def distance(other: Group) -> tuple[int, int]:
+    def nearness(other: Group) -> tuple[int, int, str]:
         found = apart(group, other)
-        return sum(not _untold(each) for each in found), len(found)
+        return -len(found), -sum(map(_untold, found)), other.runs[-1]
 
-    return min(reversed(others), key=distance)
+    return max(others, key=nearness)
 
 
 def _untold(each: Apart) -> bool:

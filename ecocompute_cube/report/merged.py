@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from ecocompute_cube.model.report import Report
 
+_LOOKED_AT: Final = 8  # groups; all of them would take the square of the time
 _UNTOLD: Final = Absent(reason="not told")
 
 
@@ -112,12 +113,15 @@ def _member(session: Session) -> Member:
 
 
 def _kept_apart(found: Sequence[Group]) -> Iterable[KeptApart]:
-    """Each group beside the one before it that differs least, where an arm has several."""
+    """Each group beside the one before it that differs least, where an arm has several.
+
+    Groups come by their keys, so that near ones are neighbours: only a few are looked at.
+    """
     for _, alike in groupby(found, key=lambda group: group.kind):
         first, *rest = alike
         before = [first]
         for group in rest:
-            other = nearest(group, before)
+            other = nearest(group, before[-_LOOKED_AT:])
             before.append(group)
             yield KeptApart(
                 arm=kind_of(group),

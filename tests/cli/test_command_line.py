@@ -24,6 +24,7 @@ COMMANDS = (
     "bundle",
     "upload",
     "submit",
+    "compare",
 )
 
 
@@ -78,6 +79,10 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         (["validate"], ["required", "PATH"]),
         (["validate", "x", "--profile", "v1"], ["v1.1-core"]),
         (["plan", "a", "b"], ["takes no 'b'"]),
+        (["compare", "a"], ["one thing to compare with", "--against published"]),
+        (["compare", "a", "b", "--against", "published"], ["one thing to compare with"]),
+        (["compare", "a", "--against", "hearsay"], ["published"]),
+        (["compare", "nowhere", "b"], ["'nowhere' cannot be read", "Give a report.json"]),
     ],
 )
 def test_a_slip_of_the_pen_is_answered_with_what_was_meant(
