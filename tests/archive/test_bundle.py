@@ -53,6 +53,8 @@ def test_whatever_cites_describes_or_checks_them_lies_beside(bundled: Desk) -> N
         "croissant.json",
         "environment.json",
         "manifest.json",
+        "report/figures/crossover.png",
+        "report/figures/crossover.svg",
         "report/figures/energy.png",
         "report/figures/energy.svg",
         "report/report.html",

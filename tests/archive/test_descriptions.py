@@ -233,7 +233,7 @@ def test_croissant_lists_every_file_with_its_hash_and_every_column(two_runs: Des
     header = (two_runs.out / "report" / "results.csv").read_text().splitlines()[0]
     assert columns == header.split(",")
     types = {field["name"]: field["dataType"] for field in records["field"]}
-    assert (types["batch"], types["energy_per_token_mj"], types["model"]) == (
+    assert (types["batch_size"], types["energy_per_token_mj"], types["model"]) == (
         "sc:Integer",
         "sc:Float",
         "sc:Text",

@@ -65,9 +65,9 @@ def curve_data(curves: Iterable[SizeCurve]) -> list[Data]:
             "curve": label(curve),
             "precision": curve.precision,
             "runtime": curve.runtime,
-            "board": curve.keys.get("board", ""),
+            "board": printable(curve.keys.get("board", "")),
             "says": curve.crossover.says,
-            "runs": list(curve.runs),
+            "runs": printable(", ".join(curve.runs)),
             "points": [
                 _point(curve, each.params_b, each.change_pct) for each in curve.crossover.points
             ],
@@ -87,7 +87,7 @@ def _maybe(value: MaybeFloat) -> float | None:
 
 def _point(curve: SizeCurve, size: float, change: float) -> Data:
     """Two stacks of one board have one colour, and lines of their own."""
-    runs = ", ".join(curve.runs)
+    runs = printable(", ".join(curve.runs))
     return {"curve": label(curve), "runs": runs, "n_b": number(size), "change": number(change)}
 
 
