@@ -9,11 +9,13 @@ import pytest
 
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.report import ArmReport, Report
+from ecocompute_cube.report.charts.crossover import crossover_chart, labels
 from ecocompute_cube.report.charts.energy import MOST_ARMS, energy_chart
 from ecocompute_cube.report.charts.quality import quality_chart
 from ecocompute_cube.report.charts.sweeps import sweep_charts
 from ecocompute_cube.report.charts.why import why_chart
 from ecocompute_cube.report.measured import MEASURED, measured_rows
+from ecocompute_cube.report.merged import merged
 from ecocompute_cube.report.shown import Shown, shown_arms
 from ecocompute_cube.report.write import read_results
 
@@ -180,3 +182,22 @@ def test_a_sweep_joins_no_two_runs(reports: tuple[Report, ...]) -> None:
     (chart,) = sweep_charts(shown_arms(twice))
     assert len({row[0] for row in chart.rows}) == 2
     assert len(chart.rows) == 4
+
+
+def test_curves_of_two_stacks_have_names_of_their_own(reports: tuple[Report, ...]) -> None:
+    curves = merged(reports).crossovers
+    names = labels(curves)
+    assert len(set(names)) == len(names) > 1
+    assert any("window precise" in name for name in names)
+    assert labels(curves[:1]) == (f"{curves[0].precision} {curves[0].runtime}, NVIDIA H200",)
+
+
+def test_measured_sizes_are_joined(reports: tuple[Report, ...]) -> None:
+    chart = crossover_chart(merged(reports).crossovers)
+    assert chart is not None
+    joined = [
+        layer["mark"]["type"]
+        for layer in chart.spec["layer"]  # type: ignore[attr-defined]  # a list
+        if layer["data"] == {"name": "points"}
+    ]
+    assert joined == ["line", "point"]

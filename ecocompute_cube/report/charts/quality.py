@@ -86,13 +86,15 @@ def _points(shown: Sequence[Shown]) -> list[Point]:
         if not present(delta) and not each.arm.is_baseline:
             continue
         change = delta if present(delta) else 0.0
+        low, high = spanned(interval)
         original = each.arm.weights is Weights.ORIGINAL
         point = Point(
             each.label,
             each.group,
             number(energy.mj_per_token),
             number(change),
-            *spanned(interval),
+            low,
+            high,
             short=f"{each.arm.precision} {each.arm.runtime}{'' if original else ' *'}",
             run=each.report.run_id,
             original=original,
@@ -116,8 +118,9 @@ def _scatter(points: Sequence[Point]) -> Spec:
     title = "kJ per million tokens (board)"
     x = {"field": "kj", "type": "quantitative", "title": title, "scale": {"zero": False}}
     y = {"field": "delta", "type": "quantitative", "title": "perplexity, change in %"}
-    legend = {"orient": "top", "columns": 1}
-    colour = {"field": "group", "type": "nominal", "title": None, "legend": legend}
+    legend = {"orient": "top", "columns": 3, "symbolOpacity": 1}
+    colour = {"field": "short", "type": "nominal", "title": None, "legend": legend}
+    shape = {**colour, "field": "group", "legend": {**legend, "columns": 1}}
     filled = {"condition": {"test": "datum.best", "value": 1}, "value": 0}
     return vega_lite(
         width=520,
@@ -125,7 +128,7 @@ def _scatter(points: Sequence[Point]) -> Spec:
         data={"values": [point._asdict() for point in points]},
         encoding={
             "x": x,
-            "tooltip": [{"field": name} for name in ("arm", "kj", "delta", "low", "high")],
+            "tooltip": [{"field": name} for name in ("arm", "group", "kj", "delta", "low", "high")],
         },
         layer=[
             {
@@ -137,12 +140,14 @@ def _scatter(points: Sequence[Point]) -> Spec:
                 },
             },
             {
-                "mark": {"type": "point", "size": 70, "filled": True},
-                "encoding": {"y": y, "fillOpacity": filled, "color": colour, "stroke": colour},
-            },
-            {
-                "mark": {"type": "text", "align": "left", "dx": 8, "dy": -6, "fontSize": 11},
-                "encoding": {"y": y, "text": {"field": "short"}},
+                "mark": {"type": "point", "size": 90, "filled": True, "opacity": 1},
+                "encoding": {
+                    "y": y,
+                    "fillOpacity": filled,
+                    "color": colour,
+                    "stroke": colour,
+                    "shape": shape,
+                },
             },
         ],
     )
