@@ -236,6 +236,16 @@ def test_a_limit_that_the_board_does_not_tell_is_left_out(measurement: Report) -
     assert ", limit 700.0 W" in as_html([measurement])
 
 
+def test_of_many_arms_the_answer_counts_verdicts(tmp_path: Path) -> None:
+    set_up = scene(tmp_path)
+    measured(set_up, quick(workloads=[{"output_tokens": 64, "batch": 1 + n} for n in range(9)]))
+    (report,) = read_results(set_up.output).reports
+    assert report.answer.count("% interval") == 1
+    assert "9 of 9 arms: costs energy" in report.answer
+    lows = [c.interval_pct.low for c in report.comparisons if present(c.interval_pct)]
+    assert f"within {min(lows):+.1f} to" in report.answer
+
+
 def test_of_many_runs_the_first_answers_are_open(measurement: Report) -> None:
     runs = [measurement.model_copy(update={"run_id": f"run-{n}"}) for n in range(20)]
     page = body(as_html(runs))

@@ -201,3 +201,16 @@ def test_measured_sizes_are_joined(reports: tuple[Report, ...]) -> None:
         if layer["data"] == {"name": "points"}
     ]
     assert joined == ["line", "point"]
+
+
+def test_of_many_sweeps_the_first_are_drawn(reports: tuple[Report, ...]) -> None:
+    arm = reports[-1].arms[0]
+    larger = arm.model_copy(update={"workload": arm.workload.model_copy(update={"batch": 8})})
+    many = [
+        with_arms(reports[-1].model_copy(update={"run_id": f"run-{n}"}), arm, larger)
+        for n in range(20)
+    ]
+    (chart,) = sweep_charts(shown_arms(many))
+    assert "the first 12 of 20" in chart.says
+    assert len(chart.rows) == 40
+    assert len(chart.spec["data"]["values"]) == 24  # type: ignore[index]  # a dict

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ecocompute_cube.report.shown import Shown
 
 _LEAST: Final = 2  # points that a line needs
+_MOST_LINES: Final = 12  # that anybody tells apart
 
 
 class Point(NamedTuple):
@@ -68,11 +69,14 @@ def _sweep(
         for (what, run), points in swept.items()
         for at in sorted(points)
     ]
+    names = list(dict.fromkeys(row[0] for row in rows))
+    drawn = [row for row in rows if row[0] in names[:_MOST_LINES]]
+    left = "" if drawn == rows else f" Drawn are the first {_MOST_LINES} of {len(names)}."
     return Chart(
         name=name,
         title=f"Energy against {name}",
-        says=f"Energy per million tokens against {axis}, a line an arm of one run, with intervals.",
-        spec=_lines(rows, axis),
+        says=f"Energy per million tokens against {axis}, a line an arm of one run, with intervals.{left}",
+        spec=_lines(drawn, axis),
         head=("arm", axis, "kJ per 1M tokens", "low", "high"),
         rows=tuple(rows),
     )
