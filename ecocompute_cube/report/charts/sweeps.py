@@ -75,7 +75,8 @@ def _sweep(
     return Chart(
         name=name,
         title=f"Energy against {name}",
-        says=f"Energy per million tokens against {axis}, a line an arm of one run, with intervals.{left}",
+        says=f"Energy per million tokens against {axis}, a line an arm of one run, "
+        f"with intervals.{left}",
         spec=_lines(drawn, axis),
         head=("arm", axis, "kJ per 1M tokens", "low", "high"),
         rows=tuple(rows),
