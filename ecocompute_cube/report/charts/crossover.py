@@ -112,7 +112,7 @@ def _maybe(value: MaybeFloat) -> float | None:
 
 
 def _point(curve: SizeCurve, name: str, size: float, change: float) -> Data:
-    runs = ", ".join(curve.runs)
+    runs = printable(", ".join(curve.runs))
     return {"curve": name, "runs": runs, "n_b": number(size), "change": number(change)}
 
 
