@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.claims import Comparison, Verdict
@@ -10,9 +10,11 @@ from ecocompute_cube.model.plan import BASELINE, against_itself
 from ecocompute_cube.report.labels import arm_label, label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ecocompute_cube.model.report import ArmReport
+
+_MOST_SAID: Final = 8  # arms that a sentence can hold
 
 _WORDS = {
     Verdict.LOWER: "saves energy",
@@ -48,18 +50,51 @@ def answer(
     """One sentence, with intervals and n."""
     if rehearsal:
         return "Not measured: this is a rehearsal without a board."
-    parts: dict[str, list[str]] = {}
+    parts: dict[str, dict[str, Comparison]] = {}
     for arm in arms:
         if not arm.is_baseline and arm.replica == 1 and present(arm.vs_baseline):
-            said = f"{arm_label(arm, arms)} {describe(arm.vs_baseline)}"
-            parts.setdefault(_against(arm.vs_baseline.against, arms), []).append(said)
+            compared = parts.setdefault(_against(arm.vs_baseline.against, arms), {})
+            compared[arm_label(arm, arms)] = arm.vs_baseline
     if parts:
-        return " ".join(f"{against}: {'; '.join(said)}." for against, said in parts.items())
+        return " ".join(f"{against}: {_said(compared)}." for against, compared in parts.items())
     pairs = [
         f"{label_of(each.arm, arms)} against {label_of(each.against, arms)} {describe(each)}"
         for each in comparisons
     ]
     return "; ".join(pairs) + "." if pairs else "Nothing was compared."
+
+
+def _said(compared: Mapping[str, Comparison]) -> str:
+    """Each arm, or where nobody would read them all how many there are of each verdict."""
+    if len(compared) <= _MOST_SAID:
+        return "; ".join(f"{label} {describe(each)}" for label, each in compared.items())
+    by_verdict: dict[Verdict, list[Comparison]] = {}
+    for each in compared.values():
+        by_verdict.setdefault(each.verdict, []).append(each)
+    counted = [
+        f"{len(alike)} of {len(compared)} arms: {_WORDS[verdict]}{_range(alike)}"
+        for verdict, alike in sorted(by_verdict.items())
+    ]
+    return "; ".join(counted)
+
+
+def _range(alike: Sequence[Comparison]) -> str:
+    """From where to where their intervals reach; nothing where none has one."""
+    ends = [
+        end
+        for each in alike
+        if present(each.interval_pct)
+        for end in (each.interval_pct.low, each.interval_pct.high)
+    ]
+    if not ends:
+        return ""
+    confidence = min(each.interval_pct.confidence for each in alike if present(each.interval_pct))
+    fewest, most = min(each.n for each in alike), max(each.n for each in alike)
+    count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    return (
+        f" ({100 * confidence:g}% intervals within {min(ends):+.1f} to {max(ends):+.1f} %, "
+        f"n = {count} {alike[0].unit})"
+    )
 
 
 def _against(partner: str, arms: tuple[ArmReport, ...]) -> str:

@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from ecocompute_cube import __version__
 from ecocompute_cube.model.base import present, printable
-from ecocompute_cube.report.charts.crossover import curve_data, label
+from ecocompute_cube.report.charts.crossover import curve_data, labels
 from ecocompute_cube.report.charts.every import charts_of
 from ecocompute_cube.report.charts.power import MOST_VISITS, power_data
 from ecocompute_cube.report.charts.spec import as_svg
@@ -37,7 +37,7 @@ from ecocompute_cube.report.text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ecocompute_cube.model.report import Report
     from ecocompute_cube.report.charts.spec import Chart
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ecocompute_cube.report.power import PowerShown
     from ecocompute_cube.report.shown import Shown
 
-_MOST_ROWS: Final = 50  # of a table that is written out; the script pages through the others
+_FIRST_RUNS: Final = 5  # whose answers are open; of more runs the others are folded
 
 
 class Figure(NamedTuple):
@@ -71,12 +71,16 @@ def as_html(
             figures={chart.name: _figure(chart) for chart in charts_of(shown, curves, visits)},
             measured=measured_rows(shown),
             columns=MEASURED,
-            most_rows=_MOST_ROWS,
+            first_runs=_FIRST_RUNS,
             power=_json(_visits(shown, visits)),
             curves=_json(curve_data(curves)),
             published=_json(curve_data(published_curves())),
-            turning=[(label(curve), curve.runs, curve.crossover.says) for curve in curves],
-            merged=merged_text(together) if together else "",
+            turning=[
+                (name, curve.runs, curve.crossover.says)
+                for name, curve in zip(labels(curves), curves, strict=True)
+            ],
+            merged=merged_text(together).splitlines() if together else (),
+            confidences=_confidences(reports),
             factors=_factors(),
             style=Markup(_read("report.css")),  # noqa: S704 (our own file)
             vega=Markup(vega_script()),  # noqa: S704 (the bundle of vl-convert)
@@ -109,8 +113,21 @@ def _run(report: Report) -> dict[str, object]:
         "experiment": [*output_lines(report), *experiment_lines(report)],
         "findings": finding_lines(report),
         "lowered": sorted({code for arm in report.arms for code in arm.lowered_by}),
-        "certified": [arm.arm for arm in report.arms if present(arm.energy)],
+        "rests_on": _rests_on(report),
     }
+
+
+def _rests_on(report: Report) -> str:
+    """Board, basis and size of a run, for who reads its answer and no further."""
+    boards = dict.fromkeys(each.board.name for each in report.sessions if present(each.board))
+    bases = dict.fromkeys(each.basis for each in shown_arms([report]))
+    return printable("; ".join([", ".join(boards) or "no board", *bases]))
+
+
+def _confidences(reports: Iterable[Report]) -> str:
+    """Each that a plan asks for."""
+    asked = sorted({report.plan.protocol.confidence for report in reports})
+    return ", ".join(f"{100 * each:g}%" for each in asked)
 
 
 def _figure(chart: Chart) -> Figure:

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.report.charts.spec import number
+from ecocompute_cube.report.table import three_digits
+from ecocompute_cube.report.text import perplexity_words
 from ecocompute_cube.units import kwh
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ecocompute_cube.model.claims import Comparison, Interval
+    from ecocompute_cube.model.report import ArmReport
     from ecocompute_cube.report.shown import Shown
 
 
@@ -37,6 +40,7 @@ MEASURED: Final = (
     "tier",
 )
 _NONE: Final = Cell("–")
+_SMALL_KWH: Final = 0.1  # has fewer than three digits behind the point
 
 
 def measured_rows(shown: Sequence[Shown]) -> tuple[tuple[Cell, ...], ...]:
@@ -64,16 +68,18 @@ def _energy(each: Shown) -> tuple[Cell, Cell, Cell]:
     kj = energy.mj_per_token  # a millijoule a token is a kilojoule a million tokens
     hours = kwh(kj)
     return (
-        Cell(f"{kj:.0f}", number(kj, 9)),
-        _span(energy.interval_mj, ".0f", "one block"),
-        Cell(f"{hours:.3f}", number(hours, 9)),
+        Cell(three_digits(kj), number(kj, 9)),
+        _span(energy.interval_mj),
+        Cell(f"{hours:.3f}" if hours >= _SMALL_KWH else f"{hours:.3g}", number(hours, 9)),
     )
 
 
-def _span(interval: Interval | Absent, form: str, otherwise: str) -> Cell:
+def _span(interval: Interval | Absent) -> Cell:
+    """Sorted by how wide it is."""
     if not present(interval):
-        return Cell(otherwise)
-    return Cell(f"{interval.low:{form}} to {interval.high:{form}}", interval.high - interval.low)
+        return Cell("one block")
+    ends = f"{three_digits(interval.low)} to {three_digits(interval.high)}"
+    return Cell(ends, number(interval.high - interval.low, 9))
 
 
 def _versus(comparison: Comparison | Absent) -> tuple[Cell]:
@@ -85,16 +91,19 @@ def _versus(comparison: Comparison | Absent) -> tuple[Cell]:
 
 
 def _rates(each: Shown) -> tuple[Cell, Cell, Cell]:
-    rate, energy, perplexity = each.arm.tokens_per_s, each.arm.energy, each.arm.perplexity
+    rate, energy = each.arm.tokens_per_s, each.arm.energy
     return (
         Cell(f"{rate:.1f}", number(rate, 9)) if present(rate) else _NONE,
         Cell(f"{energy.mean_power_w:.0f}", number(energy.mean_power_w, 9))
         if present(energy)
         else _NONE,
-        Cell(f"{perplexity.value:.2f}", number(perplexity.value, 9))
-        if present(perplexity)
-        else _NONE,
+        _perplexity(each.arm),
     )
+
+
+def _perplexity(arm: ArmReport) -> Cell:
+    found = arm.perplexity
+    return Cell(perplexity_words(arm), number(found.value, 9)) if present(found) else _NONE
 
 
 def _verdict(each: Shown) -> Cell:

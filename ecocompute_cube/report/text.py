@@ -70,7 +70,7 @@ def _row(arm: ArmReport, report: Report) -> Row:
         versus=_versus(arm.vs_baseline),
         rate=_number(arm.tokens_per_s, ".1f"),
         power=f"{energy.mean_power_w:.0f}" if present(energy) else _NONE,
-        perplexity=_perplexity(arm),
+        perplexity=perplexity_words(arm),
         verdict="not measured" if report.rehearsal else _verdict(arm),
     )
 
@@ -98,15 +98,15 @@ def _versus(comparison: Comparison | Absent) -> str:
     return f"{change} ({_interval(comparison.interval_pct, _signed)})"
 
 
-def _perplexity(arm: ArmReport) -> str:
+def perplexity_words(arm: ArmReport) -> str:
+    """Its value and its change; ``*`` where the weights had been quantized before."""
     found = arm.perplexity
     if not present(found):
         return _NONE
     value = f"{found.value:.2f}"
     if not present(found.delta_pct):
         return value
-    # Quantizing weights that were quantized before is not what the precision costs.
-    mark = "" if arm.weights is Weights.ORIGINAL else " *"
+    mark = "" if arm.weights is Weights.ORIGINAL else " *"  # not what the precision costs
     change = f"{found.delta_pct:+.1f} %{mark}"
     if not present(found.delta_interval_pct):
         return f"{value} ({change})"

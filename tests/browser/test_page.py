@@ -179,6 +179,17 @@ def test_it_fits_a_phone(look: Look, report: Path) -> None:
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+def test_labels_are_as_large_on_a_phone(look: Look, report: Path) -> None:
+    seen = look((report / "report.html").as_uri(), width=360)
+    scales = seen.page.eval_on_selector_all(
+        "[data-chart] svg.marks",
+        "all => all.map(svg => svg.getBoundingClientRect().width / svg.getAttribute('width'))",
+    )
+    assert scales == pytest.approx([1.0] * len(scales), rel=0.01)
+    crossover = seen.page.locator('[data-chart="crossover"]')
+    assert crossover.evaluate("place => place.scrollWidth") < 600  # drawn anew, not only cut off
+
+
 def test_it_prints(page: Seen) -> None:
     page.page.emulate_media(media="print")
     assert not page.page.locator("#drop").is_visible()

@@ -10,7 +10,7 @@ from ecocompute_cube.analysis.traces import read_trace
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.journal import TraceStored
 from ecocompute_cube.report.charts.power import power_chart
-from ecocompute_cube.report.power import PowerShown, power_shown
+from ecocompute_cube.report.power import PowerShown, Stretch, power_shown
 from ecocompute_cube.report.run import RunEvidence, read_run
 
 ROOT = Path(__file__).parents[2]
@@ -66,3 +66,12 @@ def test_stretches_follow_each_other_without_overlap(visits: tuple[PowerShown, .
 
 def test_without_traces_there_is_no_chart() -> None:
     assert power_chart((), {}) is None
+
+
+def test_a_part_has_one_colour_in_every_visit(visits: tuple[PowerShown, ...]) -> None:
+    loading = visits[0]._replace(stretches=(Stretch("load", 0.0, 1.0), *visits[0].stretches))
+    names = {(visit.run_id, visit.arm): visit.arm for visit in visits}
+    chart = power_chart((visits[0], loading), names)
+    assert chart is not None
+    colour = chart.spec["layer"][0]["encoding"]["color"]  # type: ignore[index]  # a dict
+    assert colour["scale"]["domain"] == ["load", "idle", "warm-up", "window: generate"]

@@ -28,6 +28,7 @@ from ecocompute_cube.report.charts.spec import as_svg
 from ecocompute_cube.report.csv import COLUMNS, as_csv
 from ecocompute_cube.report.html import as_html
 from ecocompute_cube.report.measured import MEASURED
+from ecocompute_cube.report.merged import merged
 from ecocompute_cube.report.shown import shown_arms
 from ecocompute_cube.report.text import as_markdown, as_text
 from ecocompute_cube.report.write import read_results, write_report
@@ -233,6 +234,41 @@ def test_a_limit_that_the_board_does_not_tell_is_left_out(measurement: Report) -
     page = body(as_html([measurement.model_copy(update={"sessions": (untold,)})]))
     assert ", limit" not in page and "not supported" not in page
     assert ", limit 700.0 W" in as_html([measurement])
+
+
+def test_of_many_arms_the_answer_counts_verdicts(tmp_path: Path) -> None:
+    set_up = scene(tmp_path)
+    measured(set_up, quick(workloads=[{"output_tokens": 64, "batch": 1 + n} for n in range(9)]))
+    (report,) = read_results(set_up.output).reports
+    assert report.answer.count("% interval") == 1
+    assert "9 of 9 arms: costs energy" in report.answer
+    lows = [c.interval_pct.low for c in report.comparisons if present(c.interval_pct)]
+    assert f"within {min(lows):+.1f} to" in report.answer
+
+
+def test_of_many_runs_the_first_answers_are_open(measurement: Report) -> None:
+    runs = [measurement.model_copy(update={"run_id": f"run-{n}"}) for n in range(20)]
+    page = body(as_html(runs))
+    first, folded = page.split('<nav aria-label="Sections">')[0].split("<details", 1)
+    assert first.count('class="answer"') == 5
+    assert folded.count('class="answer"') == 15
+    assert "15 more of 20 runs" in folded
+    assert 'class="answer"' in body(as_html(runs[:5])) and "more of" not in body(as_html(runs[:5]))
+
+
+def test_the_first_screen_names_board_and_basis(measurement: Report) -> None:
+    (session,) = measurement.sessions
+    assert present(session.board)
+    first = as_html([measurement]).split('<nav aria-label="Sections">')[0]
+    assert session.board.name in first
+    assert "in 1 session" in first
+
+
+def test_runs_together_stand_in_lines(measurement: Report) -> None:
+    runs = [measurement.model_copy(update={"run_id": f"run-{n}"}) for n in range(2)]
+    page = as_html(runs, (), merged(runs))
+    told = page.split("<h3>These runs together</h3>")[1].split("</pre>")[0]
+    assert "several runs, taken together:\narm " in told
 
 
 def body(page: str) -> str:

@@ -9,10 +9,13 @@ import pytest
 
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.report import ArmReport, Report
+from ecocompute_cube.report.charts.crossover import crossover_chart, labels
 from ecocompute_cube.report.charts.energy import MOST_ARMS, energy_chart
 from ecocompute_cube.report.charts.quality import quality_chart
 from ecocompute_cube.report.charts.sweeps import sweep_charts
 from ecocompute_cube.report.charts.why import why_chart
+from ecocompute_cube.report.measured import MEASURED, measured_rows
+from ecocompute_cube.report.merged import merged
 from ecocompute_cube.report.shown import Shown, shown_arms
 from ecocompute_cube.report.write import read_results
 
@@ -75,8 +78,9 @@ def test_many_arms_are_shown_by_model(reports: tuple[Report, ...]) -> None:
     assert len(chart.rows) == MOST_ARMS + 1
 
 
-def test_the_front_holds_what_nothing_beats(shown: tuple[Shown, ...]) -> None:
-    chart = quality_chart(shown)
+def test_the_front_holds_what_nothing_beats(reports: tuple[Report, ...]) -> None:
+    report = next(r for r in reports if r.run_id.endswith("embedded-protocol"))
+    chart = quality_chart(shown_arms([report]))
     assert chart is not None
     points = [(row[0], row[2], row[3], row[-1]) for row in chart.rows]
     for model, kj, delta, front in points:
@@ -98,3 +102,115 @@ def test_a_sweep_needs_two_sizes_of_one_arm(reports: tuple[Report, ...]) -> None
 
 def test_nothing_explained_is_no_chart(shown: tuple[Shown, ...]) -> None:
     assert why_chart(shown) is None
+
+
+def test_one_block_has_no_interval_in_chart_table_and_figure(reports: tuple[Report, ...]) -> None:
+    (single,) = [r for r in reports if {arm.blocks for arm in r.arms} == {1}]
+    chart = energy_chart(shown_arms([single]))
+    assert chart is not None
+    assert {row[3:5] for row in chart.rows} == {(None, None)}
+    bars = chart.spec["data"]["values"]  # type: ignore[index]  # a dict
+    assert {(bar["low"], bar["high"]) for bar in bars} == {(None, None)}
+
+
+def test_small_energies_keep_three_digits(reports: tuple[Report, ...]) -> None:
+    arm = reports[-1].arms[0]
+    assert present(arm.energy) and present(arm.energy.interval_mj)
+    interval = arm.energy.interval_mj.model_copy(update={"low": 0.512, "high": 0.534})
+    energy = arm.energy.model_copy(update={"mj_per_token": 0.523, "interval_mj": interval})
+    small = shown_arms([with_arms(reports[-1], arm.model_copy(update={"energy": energy}))])
+    chart = energy_chart(small)
+    assert chart is not None
+    assert chart.spec["data"]["values"][0]["label"] == "0.523"  # type: ignore[index]  # a dict
+    (row,) = measured_rows(small)
+    assert [cell.text for cell in row[2:5]] == ["0.523", "0.512 to 0.534", "0.000145"]
+
+
+def test_perplexity_of_weights_quantized_before_is_marked(shown: tuple[Shown, ...]) -> None:
+    place = MEASURED.index("perplexity")
+    for each, row in zip(shown, measured_rows(shown), strict=True):
+        found = each.arm.perplexity
+        changed = present(found) and present(found.delta_pct)
+        assert ("*" in row[place].text) == (changed and each.arm.weights != "original")
+    chart = quality_chart(shown)
+    assert chart is not None
+    assert "not what a precision costs" in chart.says
+
+
+def test_the_front_is_of_one_run(reports: tuple[Report, ...]) -> None:
+    """Arms of another run were measured on another stack or on another day."""
+    report = next(r for r in reports if r.run_id.endswith("embedded-protocol"))
+    less = [
+        arm.model_copy(
+            update={
+                "energy": arm.energy.model_copy(
+                    update={"mj_per_token": 0.9 * arm.energy.mj_per_token}
+                )
+            }
+        )
+        for arm in report.arms
+        if present(arm.energy)
+    ]
+    other = with_arms(report.model_copy(update={"run_id": "other"}), *less)
+    alone, both = (quality_chart(shown_arms(each)) for each in ([report], [report, other]))
+    assert alone is not None and both is not None
+    assert [row[-1] for row in both.rows].count("yes") == 2 * [r[-1] for r in alone.rows].count(
+        "yes"
+    )
+
+
+def test_a_chart_that_leaves_arms_out_says_so_and_its_table_does_not(
+    reports: tuple[Report, ...],
+) -> None:
+    report = next(r for r in reports if r.run_id.endswith("embedded-protocol"))
+    many = with_arms(report, *report.arms * MOST_ARMS)
+    chart = quality_chart(shown_arms([many]))
+    assert chart is not None
+    assert len(chart.rows) == len(many.arms)
+    assert f"the first {MOST_ARMS} of {len(many.arms)}" in chart.says
+
+
+def test_a_sweep_joins_no_two_runs(reports: tuple[Report, ...]) -> None:
+    arm = reports[-1].arms[0]
+    larger = arm.model_copy(update={"workload": arm.workload.model_copy(update={"batch": 8})})
+    one = with_arms(reports[-1], arm)
+    other = with_arms(reports[-1].model_copy(update={"run_id": "other"}), larger)
+    assert sweep_charts(shown_arms([one, other])) == ()
+    twice = [
+        with_arms(reports[-1].model_copy(update={"run_id": name}), arm, larger) for name in "ab"
+    ]
+    (chart,) = sweep_charts(shown_arms(twice))
+    assert len({row[0] for row in chart.rows}) == 2
+    assert len(chart.rows) == 4
+
+
+def test_curves_of_two_stacks_have_names_of_their_own(reports: tuple[Report, ...]) -> None:
+    curves = merged(reports).crossovers
+    names = labels(curves)
+    assert len(set(names)) == len(names) > 1
+    assert any("window precise" in name for name in names)
+    assert labels(curves[:1]) == (f"{curves[0].precision} {curves[0].runtime}, NVIDIA H200",)
+
+
+def test_measured_sizes_are_joined(reports: tuple[Report, ...]) -> None:
+    chart = crossover_chart(merged(reports).crossovers)
+    assert chart is not None
+    joined = [
+        layer["mark"]["type"]
+        for layer in chart.spec["layer"]  # type: ignore[attr-defined]  # a list
+        if layer["data"] == {"name": "points"}
+    ]
+    assert joined == ["line", "point"]
+
+
+def test_of_many_sweeps_the_first_are_drawn(reports: tuple[Report, ...]) -> None:
+    arm = reports[-1].arms[0]
+    larger = arm.model_copy(update={"workload": arm.workload.model_copy(update={"batch": 8})})
+    many = [
+        with_arms(reports[-1].model_copy(update={"run_id": f"run-{n}"}), arm, larger)
+        for n in range(20)
+    ]
+    (chart,) = sweep_charts(shown_arms(many))
+    assert "the first 12 of 20" in chart.says
+    assert len(chart.rows) == 40
+    assert len(chart.spec["data"]["values"]) == 24  # type: ignore[index]  # a dict

@@ -8,7 +8,7 @@ from ecocompute_cube.model.base import MaybeFloat, present, printable
 from ecocompute_cube.report.charts.spec import Cell, Chart, Spec, number, vega_lite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ecocompute_cube.model.merged import SizeCurve
 
@@ -26,6 +26,7 @@ _SIZE: Final = {
     "title": "billion parameters",
     "scale": {"type": "log"},
 }
+_MOST_NAMED: Final = 12  # curves that a legend names: beyond, colours repeat, and the table tells
 Data = dict[str, object]
 
 
@@ -36,47 +37,72 @@ def crossover_chart(curves: Sequence[SizeCurve]) -> Chart | None:
     return Chart(
         name="crossover",
         title="Change against model size",
-        says="Change of energy against FP16 over model size, with the monotone fit and its band; "
-        "below zero quantizing saves.",
+        says="Change of energy against FP16 over model size: measured points joined by thin lines, "
+        "and from three sizes on the monotone fit (thick) with its band; below zero quantizing "
+        "saves. A point without a band says nothing of its scatter: intervals are in the first "
+        "table.",
         spec=_lines(curves),
         head=_HEAD,
-        rows=tuple(row for curve in curves for row in _rows(curve)),
+        rows=tuple(
+            row
+            for curve, name in zip(curves, labels(curves), strict=True)
+            for row in _rows(curve, name)
+        ),
     )
 
 
-def label(curve: SizeCurve) -> str:
-    """What the curve is of."""
-    batch = f", batch {curve.workload.batch}" if curve.workload.batch > 1 else ""
+def labels(curves: Sequence[SizeCurve]) -> tuple[str, ...]:
+    """What each curve is of; of several alike also what keeps them apart."""
+    facets = [{"workload": curve.workload.slug, **curve.keys} for curve in curves]
+    named = [_label(curve) for curve in curves]
+    alike = {name: [f for n, f in zip(named, facets, strict=True) if n == name] for name in named}
+    return tuple(
+        printable(", ".join([name, *_apart(facet, alike[name])]))
+        for name, facet in zip(named, facets, strict=True)
+    )
+
+
+def _label(curve: SizeCurve) -> str:
     board = curve.keys.get("board", "an unknown board")
-    return printable(f"{curve.precision} {curve.runtime}{batch}, {board}")
+    return f"{curve.precision} {curve.runtime}, {board}"
 
 
-def _rows(curve: SizeCurve) -> Iterable[tuple[Cell, ...]]:
+def _apart(facet: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> list[str]:
+    """Each key of one that not all of the others have alike."""
+    return [
+        f"{key} {facet.get(key, 'not told')}"
+        for key in dict.fromkeys(key for other in others for key in other)
+        if len({other.get(key) for other in others}) > 1
+    ]
+
+
+def _rows(curve: SizeCurve, name: str) -> Iterable[tuple[Cell, ...]]:
     for point in curve.crossover.points:
         models = printable(", ".join(point.models))
         change = number(point.change_pct)
-        yield label(curve), point.params_b, models, change, point.n, curve.crossover.says
+        yield name, point.params_b, models, change, point.n, curve.crossover.says
 
 
-def curve_data(curves: Iterable[SizeCurve]) -> list[Data]:
+def curve_data(curves: Sequence[SizeCurve]) -> list[Data]:
     """Points and bands as the page lays dropped points over them."""
     return [
         {
-            "curve": label(curve),
+            "curve": name,
             "precision": curve.precision,
             "runtime": curve.runtime,
             "board": printable(curve.keys.get("board", "")),
             "says": curve.crossover.says,
             "runs": printable(", ".join(curve.runs)),
             "points": [
-                _point(curve, each.params_b, each.change_pct) for each in curve.crossover.points
+                _point(curve, name, each.params_b, each.change_pct)
+                for each in curve.crossover.points
             ],
             "band": [
                 [number(each.params_b), _maybe(each.low_pct), _maybe(each.high_pct)]
                 for each in curve.crossover.curve
             ],
         }
-        for curve in curves
+        for curve, name in zip(curves, labels(curves), strict=True)
         if curve.crossover.points
     ]
 
@@ -85,29 +111,30 @@ def _maybe(value: MaybeFloat) -> float | None:
     return number(value) if present(value) else None
 
 
-def _point(curve: SizeCurve, size: float, change: float) -> Data:
-    """Two stacks of one board have one colour, and lines of their own."""
+def _point(curve: SizeCurve, name: str, size: float, change: float) -> Data:
     runs = printable(", ".join(curve.runs))
-    return {"curve": label(curve), "runs": runs, "n_b": number(size), "change": number(change)}
+    return {"curve": name, "runs": runs, "n_b": number(size), "change": number(change)}
 
 
-def _fit(curves: Iterable[SizeCurve]) -> list[Data]:
+def _fit(curves: Sequence[SizeCurve]) -> list[Data]:
     return [
-        _point(curve, each.params_b, each.change_pct)
+        _point(curve, name, each.params_b, each.change_pct)
         | {"low": _maybe(each.low_pct), "high": _maybe(each.high_pct)}
-        for curve in curves
+        for curve, name in zip(curves, labels(curves), strict=True)
         for each in curve.crossover.curve
     ]
 
 
 def _lines(curves: Sequence[SizeCurve]) -> Spec:
     points = [
-        _point(curve, each.params_b, each.change_pct)
-        for curve in curves
+        _point(curve, name, each.params_b, each.change_pct)
+        for curve, name in zip(curves, labels(curves), strict=True)
         for each in curve.crossover.points
     ]
     change = {"field": "change", "type": "quantitative", "title": "change of energy, %"}
-    legend = {"orient": "top", "columns": 2}
+    legend: Data | None = {"orient": "top", "columns": 1, "symbolOpacity": 1}
+    if len({point["curve"] for point in points}) > _MOST_NAMED:
+        legend = None
     colour = {"field": "curve", "type": "nominal", "title": None, "legend": legend}
     faint = {"type": "line", "strokeDash": [3, 3], "color": "#999", "point": {"color": "#999"}}
     runs = {"field": "runs"}
@@ -140,12 +167,17 @@ def _lines(curves: Sequence[SizeCurve]) -> Spec:
             },
             {
                 "data": {"name": "fit"},
-                "mark": {"type": "line", "strokeWidth": 1.5},
+                "mark": {"type": "line", "strokeWidth": 2.5},
                 "encoding": {"x": _SIZE, "y": change, "color": colour, "detail": runs},
             },
             {
                 "data": {"name": "points"},
-                "mark": {"type": "point", "filled": True, "size": 60},
+                "mark": {"type": "line", "strokeWidth": 1},
+                "encoding": {"x": _SIZE, "y": change, "color": colour, "detail": runs},
+            },
+            {
+                "data": {"name": "points"},
+                "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
                 "encoding": {"x": _SIZE, "y": change, "color": colour, "tooltip": tip},
             },
             {

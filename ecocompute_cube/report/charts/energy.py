@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import present
-from ecocompute_cube.report.charts.spec import Cell, Chart, Spec, grouped, number, vega_lite
+from ecocompute_cube.report.charts.spec import (
+    Cell,
+    Chart,
+    Spec,
+    grouped,
+    number,
+    spanned,
+    vega_lite,
+)
+from ecocompute_cube.report.table import three_digits
 from ecocompute_cube.units import kwh
 
 if TYPE_CHECKING:
@@ -16,6 +25,14 @@ if TYPE_CHECKING:
 MOST_ARMS: Final = 50  #: beyond, a chart shows models
 
 _HEAD: Final = ("model", "arm", "kJ per 1M tokens", "low", "high", "kWh per 1M tokens", "basis")
+_WHAT: Final = (
+    "Board energy of each arm for a million output tokens (in phase prefill: prompt tokens)."
+)
+_OF_ARMS: Final = (
+    "Filled bars rest on two sessions or more, hollow ones on one. The line across a bar's end is "
+    "its interval; one block has none. In brackets: the change against the baseline."
+)
+_OF_MODELS: Final = "A row a model, a stroke an arm; intervals are in the table."
 
 
 class Bar(NamedTuple):
@@ -24,10 +41,11 @@ class Bar(NamedTuple):
     arm: str
     group: str
     kj: float
-    low: float
-    high: float
+    low: float | None  #: none of one block
+    high: float | None
     basis: str
     replicated: bool
+    end: float  #: of the bar or of its interval: where the label begins
     label: str
 
 
@@ -36,15 +54,22 @@ def energy_chart(shown: Sequence[Shown]) -> Chart | None:
     bars = [bar for each in shown if (bar := _bar(each)) is not None]
     if not bars:
         return None
+    few = len(bars) <= MOST_ARMS
     return Chart(
         name="energy",
         title="Energy per million tokens",
-        says="Board energy of each arm for a million output tokens (in phase prefill: prompt "
-        "tokens). Filled bars rest on two sessions or more, hollow ones on one.",
-        spec=_bars(bars) if len(bars) <= MOST_ARMS else _models(bars),
+        says=f"{_WHAT} {_OF_ARMS if few else _OF_MODELS}",
+        spec=_bars(bars) if few else _models(bars),
         head=_HEAD,
         rows=tuple(_row(bar) for bar in bars),
     )
+
+
+def first_of(arms: int) -> str:
+    """What a chart says that has no room for all of them; nothing where it has."""
+    if arms <= MOST_ARMS:
+        return ""
+    return f" Drawn are the first {MOST_ARMS} of {arms} arms; the table holds all."
 
 
 def _row(bar: Bar) -> tuple[Cell, ...]:
@@ -56,35 +81,41 @@ def _bar(each: Shown) -> Bar | None:
     if not present(energy):
         return None
     kj, interval = energy.mj_per_token, energy.interval_mj
-    low, high = (interval.low, interval.high) if present(interval) else (kj, kj)
+    low, high = spanned(interval)
     change = versus.change_pct if present(versus) else versus
     return Bar(
         arm=each.label,
         group=each.group,
         kj=number(kj),
-        low=number(low),
-        high=number(high),
+        low=low,
+        high=high,
         basis=each.basis,
         replicated=each.arm.sessions > 1,
-        label=f"{kj:.0f}" + (f"  ({change:+.1f} %)" if present(change) else ""),
+        end=number(kj if high is None else max(kj, high)),
+        label=three_digits(kj) + (f"  ({change:+.1f} %)" if present(change) else ""),
     )
 
 
 def _bars(bars: Sequence[Bar]) -> Spec:
     title = "kJ per million tokens (board)"
-    scale = {"domainMin": 0, "domainMax": 1.25 * max(bar.high for bar in bars)}
+    scale = {"domainMin": 0, "domainMax": 1.25 * max(bar.end for bar in bars)}
     filled = {"condition": {"test": "datum.replicated", "value": 0.85}, "value": 0.12}
     kj = {"field": "kj", "type": "quantitative", "title": title, "axis": {"tickCount": 6}}
     low, high = {"field": "low", "type": "quantitative"}, {"field": "high"}
+    end = {"field": "end", "type": "quantitative"}
     layers = [
         {
             "mark": {"type": "bar", "stroke": "#0072b2", "fill": "#0072b2", "height": 18},
             "encoding": {"x": {**kj, "scale": scale}, "fillOpacity": filled},
         },
-        {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": {"x": low, "x2": high}},
+        {
+            "transform": [{"filter": "datum.low !== null"}],
+            "mark": {"type": "rule", "strokeWidth": 2},
+            "encoding": {"x": low, "x2": high},
+        },
         {
             "mark": {"type": "text", "align": "left", "dx": 8},
-            "encoding": {"x": {**high, "type": "quantitative"}, "text": {"field": "label"}},
+            "encoding": {"x": end, "text": {"field": "label"}},
         },
     ]
     return vega_lite(

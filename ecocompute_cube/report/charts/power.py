@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ecocompute_cube.report.charts.spec import Chart, Spec, vega_lite
+from ecocompute_cube.report.charts.energy import MOST_ARMS, first_of
+from ecocompute_cube.report.charts.spec import INK, Chart, Spec, vega_lite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ecocompute_cube.report.power import PowerShown
 
-MOST_VISITS: Final = 50  #: that a page carries
+MOST_VISITS: Final = MOST_ARMS  #: that a page carries
+#: Parts in the order they come, so that one has the same colour in every visit.
+_PARTS: Final = ("load", "idle", "warm-up", "window", "quality")
 
 
 def power_chart(visits: Sequence[PowerShown], names: Mapping[tuple[str, str], str]) -> Chart | None:
@@ -22,12 +25,13 @@ def power_chart(visits: Sequence[PowerShown], names: Mapping[tuple[str, str], st
     return Chart(
         name="power",
         title="Power over time",
-        says="Board power during the last counted visit of an arm: loading, warm-up, window.",
-        spec=_line(shown[0]),
+        says="Board power during the last counted visit of an arm, with its parts marked."
+        f"{first_of(len(visits))}",
+        spec=_line(shown[0], _parts(shown)),
         head=("arm", "block", "part", "from, s", "to, s"),
         rows=tuple(
             (names[visit.run_id, visit.arm], visit.block + 1, part.what, part.start_s, part.end_s)
-            for visit in shown
+            for visit in visits
             for part in visit.stretches
         ),
     )
@@ -41,7 +45,13 @@ def power_data(visit: PowerShown) -> dict[str, object]:
     }
 
 
-def _line(visit: PowerShown) -> Spec:
+def _parts(visits: Sequence[PowerShown]) -> list[str]:
+    """Every part that a visit has."""
+    found = {part.what for visit in visits for part in visit.stretches}
+    return sorted(found, key=lambda what: (_PARTS.index(what.partition(":")[0]), what))
+
+
+def _line(visit: PowerShown, parts: Sequence[str]) -> Spec:
     seconds = {"field": "s", "type": "quantitative", "title": "seconds"}
     watts = {"field": "w", "type": "quantitative", "title": "board power, W"}
     start = {"field": "start_s", "type": "quantitative"}
@@ -53,16 +63,21 @@ def _line(visit: PowerShown) -> Spec:
         layer=[
             {
                 "data": {"name": "parts"},
-                "mark": {"type": "rect", "opacity": 0.18},
+                "mark": {"type": "rect", "opacity": 0.25},
                 "encoding": {
                     "x": start,
                     "x2": {"field": "end_s"},
-                    "color": {"field": "what", "title": None, "legend": {"orient": "top"}},
+                    "color": {
+                        "field": "what",
+                        "title": None,
+                        "scale": {"domain": list(parts)},
+                        "legend": {"orient": "top", "symbolOpacity": 0.6},
+                    },
                 },
             },
             {
                 "data": {"name": "points"},
-                "mark": {"type": "line", "strokeWidth": 1, "color": "#d55e00"},
+                "mark": {"type": "line", "strokeWidth": 1, "color": INK},
                 "encoding": {"x": seconds, "y": {**watts, "scale": {"zero": True}}},
             },
         ],

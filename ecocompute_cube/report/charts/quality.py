@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import present
-from ecocompute_cube.report.charts.energy import MOST_ARMS
-from ecocompute_cube.report.charts.spec import Chart, Spec, number, vega_lite
+from ecocompute_cube.model.manifest import Weights
+from ecocompute_cube.report.charts.energy import MOST_ARMS, first_of
+from ecocompute_cube.report.charts.spec import Chart, Spec, number, spanned, vega_lite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
 
 
 _LEAST: Final = 2  # points that show anything
+_SAYS: Final = (
+    "Energy per million tokens against the change of perplexity, an arm a point; filled points are "
+    "those that no other arm of the model beats in both, in the same run."
+)
+_AGAIN: Final = (
+    " Weights that had been quantized before (*) are quantized again: their change of perplexity "
+    "is not what a precision costs."
+)
 
 
 class Point(NamedTuple):
@@ -24,23 +33,25 @@ class Point(NamedTuple):
     group: str
     kj: float
     delta: float  #: of perplexity, in percent of the baseline's
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     short: str
-    best: bool  #: no other arm of the model is lower in one and no higher in the other
+    run: str
+    original: bool  #: weights that nobody quantized before
+    best: bool  #: no other arm of the model and run is lower in one and no higher in the other
 
 
 def quality_chart(shown: Sequence[Shown]) -> Chart | None:
     """A point an arm with energy and perplexity; None where fewer than two have both."""
-    points = _points(shown)[:MOST_ARMS]
+    points = _points(shown)
     if len(points) < _LEAST:
         return None
+    again = "" if all(point.original for point in points) else _AGAIN
     return Chart(
         name="quality",
         title="Energy against quality",
-        says="Energy per million tokens against the change of perplexity, an arm a point; filled "
-        "points are those that no other arm of the model beats in both.",
-        spec=_scatter(points),
+        says=f"{_SAYS}{again}{first_of(len(points))}",
+        spec=_scatter(points[:MOST_ARMS]),
         head=(
             "model",
             "arm",
@@ -55,9 +66,9 @@ def quality_chart(shown: Sequence[Shown]) -> Chart | None:
                 p.group,
                 p.arm,
                 p.kj,
-                number(p.delta),
-                number(p.low),
-                number(p.high),
+                p.delta,
+                p.low,
+                p.high,
                 "yes" if p.best else "no",
             )
             for p in points
@@ -75,16 +86,27 @@ def _points(shown: Sequence[Shown]) -> list[Point]:
         if not present(delta) and not each.arm.is_baseline:
             continue
         change = delta if present(delta) else 0.0
-        low, high = (interval.low, interval.high) if present(interval) else (change, change)
-        kj = number(energy.mj_per_token)
-        short = f"{each.arm.precision} {each.arm.runtime}"
-        found.append(Point(each.label, each.group, kj, change, low, high, short, best=False))
+        low, high = spanned(interval)
+        original = each.arm.weights is Weights.ORIGINAL
+        point = Point(
+            each.label,
+            each.group,
+            number(energy.mj_per_token),
+            number(change),
+            low,
+            high,
+            short=f"{each.arm.precision} {each.arm.runtime}{'' if original else ' *'}",
+            run=each.report.run_id,
+            original=original,
+            best=False,
+        )
+        found.append(point)
     return [point._replace(best=not _beaten(point, found)) for point in found]
 
 
 def _beaten(point: Point, others: Sequence[Point]) -> bool:
     return any(
-        other.group == point.group
+        (other.run, other.group) == (point.run, point.group)
         and other.kj <= point.kj
         and other.delta <= point.delta
         and (other.kj, other.delta) != (point.kj, point.delta)
@@ -96,8 +118,9 @@ def _scatter(points: Sequence[Point]) -> Spec:
     title = "kJ per million tokens (board)"
     x = {"field": "kj", "type": "quantitative", "title": title, "scale": {"zero": False}}
     y = {"field": "delta", "type": "quantitative", "title": "perplexity, change in %"}
-    legend = {"orient": "top", "columns": 1}
-    colour = {"field": "group", "type": "nominal", "title": None, "legend": legend}
+    legend = {"orient": "top", "columns": 3, "symbolOpacity": 1}
+    colour = {"field": "short", "type": "nominal", "title": None, "legend": legend}
+    shape = {**colour, "field": "group", "legend": {**legend, "columns": 1}}
     filled = {"condition": {"test": "datum.best", "value": 1}, "value": 0}
     return vega_lite(
         width=520,
@@ -105,10 +128,11 @@ def _scatter(points: Sequence[Point]) -> Spec:
         data={"values": [point._asdict() for point in points]},
         encoding={
             "x": x,
-            "tooltip": [{"field": name} for name in ("arm", "kj", "delta", "low", "high")],
+            "tooltip": [{"field": name} for name in ("arm", "group", "kj", "delta", "low", "high")],
         },
         layer=[
             {
+                "transform": [{"filter": "datum.low !== null"}],
                 "mark": {"type": "rule"},
                 "encoding": {
                     "y": {"field": "low", "type": "quantitative"},
@@ -116,12 +140,14 @@ def _scatter(points: Sequence[Point]) -> Spec:
                 },
             },
             {
-                "mark": {"type": "point", "size": 70, "filled": True},
-                "encoding": {"y": y, "fillOpacity": filled, "color": colour, "stroke": colour},
-            },
-            {
-                "mark": {"type": "text", "align": "left", "dx": 8, "dy": -6, "fontSize": 11},
-                "encoding": {"y": y, "text": {"field": "short"}},
+                "mark": {"type": "point", "size": 90, "filled": True, "opacity": 1},
+                "encoding": {
+                    "y": y,
+                    "fillOpacity": filled,
+                    "color": colour,
+                    "stroke": colour,
+                    "shape": shape,
+                },
             },
         ],
     )

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ecocompute_cube.model.base import present
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from ecocompute_cube.model.base import Absent
+    from ecocompute_cube.model.claims import Interval
 
 Spec = dict[str, object]
 Cell = str | float | None
@@ -14,7 +19,7 @@ Cell = str | float | None
 #: Okabe and Ito's colours, which people with any kind of colour vision tell apart, less black and
 #: yellow: each is seen on white and on near-black.
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-_INK: Final = "currentColor"  # of the page: charts follow its dark mode
+INK: Final = "currentColor"  #: of the page: charts follow its dark mode
 _FAINT: Final = "#8886"
 
 
@@ -40,18 +45,18 @@ def vega_lite(**parts: object) -> Spec:
             "view": {"stroke": None},
             "range": {"category": list(COLOURS)},
             "axis": {
-                "labelColor": _INK,
-                "titleColor": _INK,
+                "labelColor": INK,
+                "titleColor": INK,
                 "domainColor": _FAINT,
                 "tickColor": _FAINT,
                 "gridColor": _FAINT,
                 "labelLimit": 420,  # px: long model names stay whole
                 "labelFontSize": 12,
             },
-            "legend": {"labelColor": _INK, "titleColor": _INK, "labelLimit": 420},
-            "header": {"labelColor": _INK, "titleColor": _INK, "labelLimit": 420},
-            "text": {"color": _INK},
-            "rule": {"color": _INK},
+            "legend": {"labelColor": INK, "titleColor": INK, "labelLimit": 420},
+            "header": {"labelColor": INK, "titleColor": INK, "labelLimit": 420},
+            "text": {"color": INK},
+            "rule": {"color": INK},
         },
         **parts,
     }
@@ -70,7 +75,7 @@ def as_png(spec: Spec) -> bytes:
     import vl_convert
 
     # Nothing but a page knows what ``currentColor`` is.
-    inked = json.dumps({**spec, "background": "white"}).replace(f'"{_INK}"', '"#222"')
+    inked = json.dumps({**spec, "background": "white"}).replace(f'"{INK}"', '"#222"')
     png: bytes = vl_convert.vegalite_to_png(inked, scale=2)
     return png
 
@@ -78,6 +83,13 @@ def as_png(spec: Spec) -> bytes:
 def number(value: float, digits: int = 4) -> float:
     """As many significant digits as a chart can show: less to carry, and to read."""
     return float(f"{value:.{digits}g}")
+
+
+def spanned(interval: Interval | Absent) -> tuple[float, float] | tuple[None, None]:
+    """Its ends, as a chart shows them; none where there is no interval."""
+    if not present(interval):
+        return None, None
+    return number(interval.low), number(interval.high)
 
 
 def grouped(groups: Iterable[str]) -> Spec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.model.base import present
-from ecocompute_cube.report.charts.energy import MOST_ARMS
+from ecocompute_cube.report.charts.energy import MOST_ARMS, first_of
 from ecocompute_cube.report.charts.spec import Chart, Spec, grouped, number, vega_lite
 
 if TYPE_CHECKING:
@@ -26,15 +26,16 @@ _SHADES: Final = ("#999999", "#56b4e9", "#0072b2", "#d55e00", "#cc79a7")
 
 def why_chart(shown: Sequence[Shown]) -> Chart | None:
     """A stack an arm that is explained; None where none is."""
-    explained = [(each, each.arm.why) for each in shown if present(each.arm.why)][:MOST_ARMS]
+    explained = [(each, each.arm.why) for each in shown if present(each.arm.why)]
     if not explained:
         return None
     return Chart(
         name="why",
         title="Where the energy goes",
         says="Energy per token of each arm in exclusive parts: idle power while the board waits "
-        "for the host and while it works, memory, compute, and what neither explains.",
-        spec=_stack(explained),
+        "for the host and while it works, memory, compute, and what neither explains."
+        f"{first_of(len(explained))}",
+        spec=_stack(explained[:MOST_ARMS]),
         head=("model", "arm", *(f"{part}, mJ" for part in _PARTS), "what it says"),
         rows=tuple(
             (each.group, each.label, *map(number, parts_of(why).values()), why.says)

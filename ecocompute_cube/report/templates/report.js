@@ -19,6 +19,11 @@
   const problems = [];
 
   // ---- charts ----
+  const LEAST_WIDTH = 200; // a plot that is narrower shows nothing: its place scrolls instead
+  const narrowed = (spec, by) => {
+    const width = (own) => Math.max(LEAST_WIDTH, own - by);
+    return spec.spec ? { ...spec, spec: { ...spec.spec, width: width(spec.spec.width) } } : { ...spec, width: width(spec.width) };
+  };
   const views = {};
   const draw = async (name, change = (spec) => spec) => {
     const place = document.querySelector(`[data-chart="${name}"]`);
@@ -26,7 +31,13 @@
     const stage = made("div", undefined, { "aria-hidden": "true" }); // the place around it says what it is
     try {
       // ast: expressions are interpreted, since the policy forbids eval.
-      const result = await vegaEmbed(stage, spec, { ast: true, renderer: "svg", actions: false, logLevel: 1 });
+      const embed = (fitted) => vegaEmbed(stage, fitted, { ast: true, renderer: "svg", actions: false, logLevel: 1 });
+      let result = await embed(spec);
+      const beyond = Number(stage.querySelector("svg").getAttribute("width")) - place.clientWidth;
+      if (beyond > 0) {
+        result.finalize();
+        result = await embed(narrowed(spec, beyond));
+      }
       if (views[name]) views[name].finalize();
       views[name] = result;
       place.replaceChildren(stage);
