@@ -15,6 +15,7 @@ from ecocompute_cube.errors import (
     UsageError,
     output_error,
 )
+from ecocompute_cube.model.base import printable
 from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.model.report import ReportFile
@@ -188,7 +189,7 @@ def read_results(results: Path) -> Written:
             why = error.strerror if isinstance(error, OSError) else error
             unreadable.append(f"{journal.parent.name}: {why}")
     kept, disputed = _one_a_run(claims)
-    unreadable += disputed
+    unreadable = [printable(told) for told in (*unreadable, *disputed)]
     if not kept:
         why = f" ({unreadable[0]})" if unreadable else ""
         raise UsageError(

@@ -338,6 +338,16 @@ def test_an_unreadable_journal_is_named_without_the_hosts_folders(
     assert str(tmp_path) not in unreadable
 
 
+def test_a_folder_whose_name_no_page_and_no_terminal_can_hold_is_spelt_out(
+    results: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(results, tmp_path / "results")
+    (folder / os.fsdecode(b"\xff\x1b[31m") / JOURNAL_NAME).mkdir(parents=True)
+    pages = write(folder, tmp_path / "report")
+    (unreadable,) = json.loads(pages["report.json"])["unreadable"]
+    assert unreadable.startswith(r"\udcff\x1b[31m: ")
+
+
 @pytest.mark.parametrize("content", [None, "", "foreign\n"])
 def test_nothing_to_report_is_the_users_mistake(tmp_path: Path, content: str | None) -> None:
     (tmp_path / "run").mkdir()
