@@ -87,7 +87,7 @@ def _maybe(value: MaybeFloat) -> float | None:
 
 def _point(curve: SizeCurve, size: float, change: float) -> Data:
     """Two stacks of one board have one colour, and lines of their own."""
-    runs = ", ".join(curve.runs)
+    runs = printable(", ".join(curve.runs))
     return {"curve": label(curve), "runs": runs, "n_b": number(size), "change": number(change)}
 
 
