@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import glob
 import hashlib
 import os
 import re
-import shutil
 import stat
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
@@ -18,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 from ecocompute_cube.archive.words import one_line
 from ecocompute_cube.errors import DocumentInvalid, OutputError, UsageError, output_error
 from ecocompute_cube.model.bundle import SAFE_PATH, BundledFile
-from ecocompute_cube.model.files import sync_folder
+from ecocompute_cube.model.files import part_folder, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +23,6 @@ if TYPE_CHECKING:
 _PIECE: Final = 2**20
 _OLDEST: Final = "1980-01-01T00:00:00"  # a zip file knows no earlier time (APPNOTE 4.4.6)
 _PLAIN: Final = 0o644
-_PART: Final = ".part"  # ends the name of the folder that is written in
 _SAFE: Final = re.compile(SAFE_PATH)
 
 
@@ -163,59 +158,29 @@ def written_beside(out: Path, utc: str, may_replace: Callable[[Path], bool]) -> 
     OutputError or DiskFull.
     """
     out = out.absolute()
-    beside: Path | None = None
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(out)
-        beside = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}.", suffix=_PART))
-        held = _held(beside)
-        made = beside / out.name
-        if is_zip(out):
-            with made.open("xb") as file:
-                with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                    yield ZipSink(archive, utc)
-                file.flush()
-                os.fsync(file.fileno())
-        else:
-            made.mkdir()
-            yield FolderSink(made)
-        if out.exists() and not may_replace(made):
-            raise OutputError(
-                f"'{out.name}' is there already and holds something else.",
-                "Choose another place with --out, or replace it with --force.",
-            )
-        _put(made, out, beside / "old")
+        with part_folder(out.parent, out.name) as beside:
+            made = beside / out.name
+            if is_zip(out):
+                with made.open("xb") as file:
+                    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                        yield ZipSink(archive, utc)
+                    file.flush()
+                    os.fsync(file.fileno())
+            else:
+                made.mkdir()
+                yield FolderSink(made)
+            if out.exists() and not may_replace(made):
+                raise OutputError(
+                    f"'{out.name}' is there already and holds something else.",
+                    "Choose another place with --out, or replace it with --force.",
+                )
+            _put(made, out, beside / "old")
     except OSError as error:
         wrong = output_error(error, f"write '{out.name}'")
         fix = "Choose a place with room that you can write to with --out."
         raise type(wrong)(wrong.cause, fix) from error
-    finally:
-        if beside is not None:
-            shutil.rmtree(beside, ignore_errors=True)
-            os.close(held)
-
-
-def _sweep(out: Path) -> None:
-    """Take away what a program left that was killed: nobody holds it any more."""
-    for left in out.parent.glob(f".{glob.escape(out.name)}.*{_PART}"):
-        with contextlib.suppress(OSError):
-            held = _held(left)
-            shutil.rmtree(left, ignore_errors=True)
-            os.close(held)
-
-
-def _held(folder: Path) -> int:
-    """Hold a folder until the descriptor is closed, or the process ends.
-
-    Raises BlockingIOError when somebody else does.
-    """
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def is_zip(path: Path) -> bool:

@@ -84,8 +84,9 @@ def _submitted(
     say("computing every document from its journal")
     found, left_out = _measured(runs_in(results).runs)
     if not found:
+        why = left_out[0] if left_out else "every journal ends before its first session"
         raise MeasurementInvalid(
-            f"No arm has a number to contribute: {left_out[0]}.",
+            f"No arm has a number to contribute: {why}.",
             "Measure on a board with an energy reading; nothing else is collected.",
         )
     entries = [

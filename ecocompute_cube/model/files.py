@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import glob
 import os
+import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.errors import output_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PART: Final = ".part"  # ends the name of a folder that is written in
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -46,6 +55,46 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def part_folder(parent: Path, name: str) -> Iterator[Path]:
+    """A hidden folder to write ``name`` in before it gets its place in ``parent``.
+
+    It is taken away at the end; what a program left that was killed, by the next one. Raises
+    OSError.
+    """
+    _sweep(parent, name)
+    folder = Path(tempfile.mkdtemp(dir=parent, prefix=f".{name}.", suffix=_PART))
+    held = _held(folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
+
+
+def _sweep(parent: Path, name: str) -> None:
+    """Take away what nobody holds any more."""
+    for left in parent.glob(f".{glob.escape(name)}.*{_PART}"):
+        with contextlib.suppress(OSError):
+            held = _held(left)
+            shutil.rmtree(left, ignore_errors=True)
+            os.close(held)
+
+
+def _held(folder: Path) -> int:
+    """Hold a folder until the descriptor is closed, or the process ends.
+
+    Raises BlockingIOError when somebody else does.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _umask() -> int:

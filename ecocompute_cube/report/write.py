@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections import defaultdict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,7 +17,8 @@ from ecocompute_cube.errors import (
     UsageError,
     output_error,
 )
-from ecocompute_cube.model.files import write_whole
+from ecocompute_cube.model.base import printable
+from ecocompute_cube.model.files import part_folder, sync_folder, write_whole
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.model.report import ReportFile
 from ecocompute_cube.report.build import build_report
@@ -32,7 +35,7 @@ from ecocompute_cube.report.shown import shown_arms
 from ecocompute_cube.report.text import as_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pydantic import BaseModel
@@ -45,6 +48,7 @@ _DIGITS: Final = 9  # significant digits a figure is written with: far below any
 ENERGY_NAME: Final = "energy.json"
 _FIGURES: Final = "figures"
 _PRINTED: Final = frozenset({"energy", "crossover", "why"})  #: charts that are files too
+_FIGURE_FILES: Final = {f"{_FIGURES}/{name}.{kind}" for name in _PRINTED for kind in ("svg", "png")}
 
 
 class Written(NamedTuple):
@@ -132,6 +136,9 @@ def write_report(results: Path, folder: Path, say: Callable[[str], None]) -> Wri
     """
     written = read_results(results)
     pages = {
+        "results.csv": as_csv(written.reports),
+        "report.html": as_html(written.reports, written.visits, written.together),
+        "summary.md": as_summary(written.reports),
         "report.json": document_text(
             ReportFile(
                 format="ecocompute-report-file/1",
@@ -140,20 +147,40 @@ def write_report(results: Path, folder: Path, say: Callable[[str], None]) -> Wri
                 **written.together._asdict(),
             )
         ),
-        "results.csv": as_csv(written.reports),
-        "report.html": as_html(written.reports, written.visits, written.together),
-        "summary.md": as_summary(written.reports),
     }
-    files = {name: text.encode() for name, text in pages.items()} | _figures(written)
+    # report.json comes last: who finds it finds all that it speaks of.
+    files = _figures(written) | {name: text.encode() for name, text in pages.items()}
     with _report_dir():
-        for name, content in files.items():
-            try:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise output_error(error, f"make the folder '{folder.name}'") from error
-            write_whole(folder / name, content)
-            say(f"wrote {name}")
+        _put_together(folder, files)
+    for name in files:
+        say(f"wrote {name}")
     return written
+
+
+def _put_together(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write every file beside its place before the first gets its name: all of them or none.
+
+    A figure that an earlier report had and this one has not goes. Raises DiskFull or OutputError.
+    """
+    doing = f"make the folder '{folder.name}'"
+    try:
+        (folder / _FIGURES).mkdir(parents=True, exist_ok=True)
+        with part_folder(folder, "report") as part:
+            (part / _FIGURES).mkdir()
+            for name, content in files.items():
+                doing = f"write {name}"
+                write_whole(part / name, content)
+                if (folder / name).is_dir():
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            for name in files:
+                (part / name).replace(folder / name)
+        for name in _FIGURE_FILES - files.keys():
+            doing = f"remove {name}"
+            (folder / name).unlink(missing_ok=True)
+        sync_folder(folder / _FIGURES)
+        sync_folder(folder)
+    except OSError as error:
+        raise output_error(error, doing) from error
 
 
 def _figures(written: Written) -> dict[str, bytes]:
@@ -188,7 +215,7 @@ def read_results(results: Path) -> Written:
             why = error.strerror if isinstance(error, OSError) else error
             unreadable.append(f"{journal.parent.name}: {why}")
     kept, disputed = _one_a_run(claims)
-    unreadable += disputed
+    unreadable = [printable(told) for told in (*unreadable, *disputed)]
     if not kept:
         why = f" ({unreadable[0]})" if unreadable else ""
         raise UsageError(

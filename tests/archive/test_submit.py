@@ -14,6 +14,7 @@ from ecocompute_cube.archive.submit import CSV_NAME, ISSUE_NAME, Submission, as_
 from ecocompute_cube.cli import main
 from ecocompute_cube.errors import MeasurementInvalid, OutputError
 from ecocompute_cube.model.bundle import Layout
+from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.validate import validate_paths
 
 from ..report.stage import HOSTILE, measured, quick, scene
@@ -154,6 +155,14 @@ def test_rehearsals_are_not_contributed(tmp_path: Path) -> None:
     with pytest.raises(MeasurementInvalid, match="No arm has a number"):
         made(run, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_journal_cut_before_its_first_session_has_nothing_to_contribute(tmp_path: Path) -> None:
+    run = measured(scene(tmp_path), quick())
+    journal = run / JOURNAL_NAME
+    journal.write_bytes(journal.read_bytes().splitlines(keepends=True)[0])
+    with pytest.raises(MeasurementInvalid, match="before its first session"):
+        made(run, tmp_path / "out")
 
 
 def test_energy_per_prompt_token_is_left_out_by_name(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from ecocompute_cube.errors import UsageError
+from ecocompute_cube.errors import OutputError, UsageError
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.model.report import Report, ReportFile
@@ -372,6 +372,68 @@ def test_an_unreadable_journal_is_named_without_the_hosts_folders(
     (unreadable,) = read_results(folder).unreadable
     assert unreadable.startswith("odd: ")
     assert str(tmp_path) not in unreadable
+
+
+def test_a_folder_whose_name_no_page_and_no_terminal_can_hold_is_spelt_out(
+    results: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(results, tmp_path / "results")
+    (folder / os.fsdecode(b"\xff\x1b[31m") / JOURNAL_NAME).mkdir(parents=True)
+    pages = write(folder, tmp_path / "report")
+    (unreadable,) = json.loads(pages["report.json"])["unreadable"]
+    assert unreadable.startswith(r"\udcff\x1b[31m: ")
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+from ecocompute_cube.report.write import write_report
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))  # the page is larger
+if sys.argv[3] == "killed":
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+write_report(Path(sys.argv[1]), Path(sys.argv[2]), lambda _: None)
+"""
+
+
+@pytest.mark.parametrize("end", ["killed", "full"])
+def test_a_report_that_cannot_be_finished_leaves_the_old_one_whole(
+    results: Path, tmp_path: Path, end: str
+) -> None:
+    pages = tmp_path / "report"
+    write(results, pages)
+    before = tree(pages)
+    less = tmp_path / "less"
+    shutil.copytree(next(results.glob("*/")), less / "run")
+    command = [sys.executable, "-c", LIMITED, str(less), str(pages), end]
+    assert subprocess.run(command, capture_output=True, check=False).returncode
+    assert {name: data for name, data in tree(pages).items() if ".part/" not in name} == before
+    write(results, pages)
+    assert tree(pages) == before  # and what was left lying is gone
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.json", "figures/energy.svg"])
+def test_a_folder_in_the_way_of_a_page_leaves_the_others_as_they_were(
+    results: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).mkdir(parents=True)
+    with pytest.raises(OutputError, match=f"write {name}"):
+        write_report(results, tmp_path, lambda _: None)
+    assert tree(tmp_path) == {}
+
+
+def test_a_figure_of_an_earlier_report_goes_and_figures_of_others_stay(
+    results: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "figures").mkdir()
+    for name in ("crossover.svg", "why.png", "mine.svg"):
+        (tmp_path / "figures" / name).write_text("old")
+    write_report(results, tmp_path, lambda _: None)
+    old = {path.name for path in tmp_path.rglob("*.*") if path.read_bytes() == b"old"}
+    assert old == {"mine.svg"}
 
 
 @pytest.mark.parametrize("content", [None, "", "foreign\n"])
