@@ -120,6 +120,20 @@ def test_what_is_no_document_is_told(page: Seen, text: bytes, says: str) -> None
     assert page.errors == []
 
 
+def test_a_dropped_folder_is_told(page: Seen) -> None:
+    """No program may drop a folder: a file that is gone when it is read fails in the same way."""
+    page.page.evaluate("""async () => {
+        const gone = new File([], "arms");
+        gone.text = async () => { throw new DOMException("not found", "NotFoundError"); };
+        const event = new Event("drop");
+        event.dataTransfer = { files: [gone] };
+        document.getElementById("drop").dispatchEvent(event);
+    }""")
+    page.page.wait_for_selector("#dropped > *")
+    assert "arms: it cannot be read" in page.page.locator("#dropped").inner_text()
+    assert page.errors == []
+
+
 def test_a_hostile_document_stays_text(page: Seen) -> None:
     hostile = document()
     hostile["workload"]["model_name"] = "<img src=x onerror=alert(1)><script>alert(2)</script>"

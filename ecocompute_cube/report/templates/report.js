@@ -252,7 +252,8 @@
       try {
         if (file.size > MOST_BYTES) throw new Error(`it has ${(file.size / 2 ** 20).toFixed(0)} MiB; an energy.json has some 30 kB`);
         let data;
-        try { data = JSON.parse(await file.text()); } catch { throw new Error("it is no JSON (NaN and Infinity are not)"); }
+        const content = await file.text().catch(() => { throw new Error("it cannot be read; drop files, not a folder"); });
+        try { data = JSON.parse(content); } catch { throw new Error("it is no JSON (NaN and Infinity are not)"); }
         points.push(read(data));
       } catch (error) {
         problems.push(`${file.name}: ${error.message}.`);
