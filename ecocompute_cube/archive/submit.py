@@ -86,7 +86,7 @@ def _submitted(
     if not found:
         why = left_out[0] if left_out else "every journal ends before its first session"
         raise MeasurementInvalid(
-            f"No arm has a number to contribute: {why}.",
+            f"No arm has a number to contribute: {why.rstrip('.')}.",
             "Measure on a board with an energy reading; nothing else is collected.",
         )
     entries = [
