@@ -21,7 +21,7 @@ from ecocompute_cube.model.journal import Fact, RunOpened
 from ecocompute_cube.model.manifest import Weights
 
 from ..report.stage import HOSTILE
-from .rig import ONE_BLOCK, SOMEBODY, THREE_BLOCKS, Desk, files_of
+from .rig import ONE_BLOCK, ROOT, SOMEBODY, THREE_BLOCKS, Desk, files_of
 
 Json = dict[str, Any]
 
@@ -216,6 +216,19 @@ def test_a_person_and_a_group_are_cited_in_their_ways() -> None:
         "affiliation": "A University",
     }
     assert authors[1] == {"name": "The Group"}
+
+
+def test_what_zenodo_reads_and_what_is_cited_say_the_same() -> None:
+    """ZN-META: where there is a .zenodo.json, Zenodo looks at no CITATION.cff."""
+    found = told(wishes=Wishes(creators=(SOMEBODY,)))
+    deposit, cited = json.loads(zenodo(found)), yaml.safe_load(citation(found))
+    assert deposit["title"] == cited["title"]
+    assert str(deposit["version"]) == str(cited["version"])
+    assert deposit["license"].lower() == cited["license"].lower()
+    (creator,), (author,) = deposit["creators"], cited["authors"]
+    assert creator["name"] == f"{author['family-names']}, {author['given-names']}"
+    assert author["orcid"].endswith(creator["orcid"])
+    assert not (ROOT / ".zenodo.json").exists()  # the program's own citation is CITATION.cff's
 
 
 # Croissant and RO-Crate: their own validators are asked in test_validators.py
