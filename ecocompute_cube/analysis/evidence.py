@@ -58,12 +58,7 @@ class Evidence(NamedTuple):
     caches: dict[int, int]  #: bytes of the board's last cache, by session
     profiled: dict[str, Profiled]
     first_ids: dict[str, tuple[int, ...]]  #: of every arm that told, also in a block that is lost
-
-    everyone: tuple[Arm, ...]  #: every arm of the plan
-
-    def arms(self) -> tuple[Arm, ...]:
-        """Every arm of the plan."""
-        return self.everyone
+    arms: tuple[Arm, ...]  #: every arm of the plan
 
 
 def evidence(facts: tuple[Fact, ...]) -> Evidence:
@@ -96,7 +91,7 @@ def evidence(facts: tuple[Fact, ...]) -> Evidence:
         caches={f.session: f.cache_bytes for f in _of(facts, Calibrated) if present(f.cache_bytes)},
         profiled={f.arm: f for f in sorted(_of(facts, Profiled), key=_saw)},
         first_ids={f.arm: f.first_ids for f in _of(facts, WindowMeasured) if f.first_ids},
-        everyone=run.plan.expanded(),
+        arms=run.plan.expanded(),
     )
 
 

@@ -38,7 +38,7 @@ def _lacks_room(run: RunEvidence, arm: Arm) -> bool:
 
 
 def _measured(run: RunEvidence) -> list[Arm]:
-    return [arm for arm in run.known.arms() if arm.replica == 1 and run.counted(arm.id)]
+    return [arm for arm in run.known.arms if arm.replica == 1 and run.counted(arm.id)]
 
 
 def _bytes(run: RunEvidence, arm: Arm) -> int:

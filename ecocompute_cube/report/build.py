@@ -46,7 +46,7 @@ def build_report(run: RunEvidence) -> Report:
     """What this run claims."""
     known, plan = run.known, run.known.run.plan
     comparisons = comparisons_of(run)
-    arms = tuple(_arm_report(run, arm, comparisons) for arm in known.arms())
+    arms = tuple(_arm_report(run, arm, comparisons) for arm in known.arms)
     return Report(
         format=FORMAT,
         tool_version=known.run.tool_version,

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def comparisons_of(run: RunEvidence) -> tuple[Comparison, ...]:
     """Every contrast of the plan."""
     plan = run.known.run.plan
-    mj = {arm.id: by_block(run.counted(arm.id)) for arm in run.known.arms()}
-    troubles = {arm.id: trouble for arm in run.known.arms() if (trouble := trouble_of(run, arm.id))}
+    mj = {arm.id: by_block(run.counted(arm.id)) for arm in run.known.arms}
+    troubles = {arm.id: trouble for arm in run.known.arms if (trouble := trouble_of(run, arm.id))}
     return tuple(
         compare(contrast, plan.protocol, mj, troubles).model_copy(
             update={"output": output_of(run.known, contrast.arm, contrast.against)}

@@ -85,7 +85,7 @@ def energy_reports(run: RunEvidence, report: Report) -> dict[str, EnergyReport]:
 
 
 def _evidence(run: RunEvidence, report: Report, summary: ArmReport) -> ArmEvidence:
-    arm = next(arm for arm in run.known.arms() if arm.id == summary.arm)
+    arm = next(arm for arm in run.known.arms if arm.id == summary.arm)
     windows = run.counted(arm.id)
     used = {window.fact.session for window in windows}
     sessions = tuple(s for s in run.known.sessions if s.session in used) or run.known.sessions[:1]

@@ -33,7 +33,7 @@ _NO_QUALITY: Final = {
 
 def findings_of(run: RunEvidence) -> tuple[Finding, ...]:
     """Every finding: of the run, of its models, of each arm."""
-    arms = tuple(finding for arm in run.known.arms() for finding in arm_findings(run, arm))
+    arms = tuple(finding for arm in run.known.arms for finding in arm_findings(run, arm))
     return distinct((*_run_findings(run), *arms))
 
 

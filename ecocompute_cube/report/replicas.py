@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def replica_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
     """Of an arm or its replica, where the interval of the two does not hold zero."""
-    if all(each.replica == 1 for each in run.known.arms()):
+    if all(each.replica == 1 for each in run.known.arms):
         return ()
     pairs = (each for each in comparisons_of(run) if against_itself(each.arm, each.against))
     return tuple(

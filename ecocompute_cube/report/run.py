@@ -54,7 +54,7 @@ def read_run(folder: Path) -> RunEvidence:
             return read_trace(folder, stored)
         return Absent(reason=stored.reason if stored else "no trace was kept")
 
-    windows = {arm.id: judged_windows(known, arm, trace) for arm in known.arms()}
+    windows = {arm.id: judged_windows(known, arm, trace) for arm in known.arms}
     verdicts = {arm: tuple((w, judge(w)) for w in found) for arm, found in windows.items()}
     return RunEvidence(
         journal=journal,

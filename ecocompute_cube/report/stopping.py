@@ -47,7 +47,7 @@ def _look(
     plan = run.known.run.plan
     here = {
         arm.id
-        for arm in run.known.arms()
+        for arm in run.known.arms
         if any(
             (w.fact.session, w.fact.group, w.fact.block) == (session, group, *blocks[-1:])
             for w in run.windows[arm.id]

@@ -38,7 +38,7 @@ def trends_of(run: RunEvidence) -> tuple[Trends, ...]:
 
 
 def _cells(run: RunEvidence) -> Iterator[tuple[tuple[int, int], Cell]]:
-    for arm in run.known.arms():
+    for arm in run.known.arms:
         for window in run.counted(arm.id):
             if present(window.energy):
                 fact = window.fact

@@ -170,7 +170,7 @@ def _waiting(run: RunEvidence, arm: Arm, found: _Found) -> Waiting | Absent:
 
 def _sibling(run: RunEvidence, arm: Arm, runtime: Runtime) -> _Found | None:
     """The same arm by another runtime, if that was measured."""
-    for other in run.known.arms():
+    for other in run.known.arms:
         same = other == arm.model_copy(update={"runtime": runtime, "replica": 1})
         if same and other.id != arm.id and run.counted(other.id):
             found = _found(run.counted(other.id))

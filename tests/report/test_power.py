@@ -30,7 +30,7 @@ def visits(run: RunEvidence) -> tuple[PowerShown, ...]:
 def test_every_measured_arm_shows_its_last_visit(
     run: RunEvidence, visits: tuple[PowerShown, ...]
 ) -> None:
-    assert {visit.arm for visit in visits} == {arm.id for arm in run.known.arms()}
+    assert {visit.arm for visit in visits} == {arm.id for arm in run.known.arms}
     assert {visit.block for visit in visits} == {7}
 
 

@@ -131,64 +131,68 @@ def _lines(curves: Sequence[SizeCurve]) -> Spec:
         for curve, name in zip(curves, labels(curves), strict=True)
         for each in curve.crossover.points
     ]
-    change = {"field": "change", "type": "quantitative", "title": "change of energy, %"}
-    legend: Data | None = {"orient": "top", "columns": 1, "symbolOpacity": 1}
-    if len({point["curve"] for point in points}) > _MOST_NAMED:
-        legend = None
-    colour = {"field": "curve", "type": "nominal", "title": None, "legend": legend}
-    faint = {"type": "line", "strokeDash": [3, 3], "color": "#999", "point": {"color": "#999"}}
-    runs = {"field": "runs"}
-    tip = [{"field": name} for name in ("curve", "runs", "n_b", "change")]
+    named = len({point["curve"] for point in points}) <= _MOST_NAMED
     return vega_lite(
         width=600,
         height=320,
         datasets={"points": points, "fit": _fit(curves), "published": [], "yours": []},
-        layer=[
-            {
-                "data": {"values": [{"change": 0}]},
-                "mark": {"type": "rule", "strokeDash": [6, 4]},
-                "encoding": {"y": change},
-            },
-            {
-                "data": {"name": "published"},
-                "mark": faint,
-                "encoding": {"x": _SIZE, "y": change, "detail": runs, "tooltip": tip},
-            },
-            {
-                "data": {"name": "fit"},
-                "mark": {"type": "area", "opacity": 0.15},
-                "encoding": {
-                    "x": _SIZE,
-                    "y": {"field": "low", "type": "quantitative"},
-                    "y2": {"field": "high"},
-                    "color": colour,
-                    "detail": runs,
-                },
-            },
-            {
-                "data": {"name": "fit"},
-                "mark": {"type": "line", "strokeWidth": 2.5},
-                "encoding": {"x": _SIZE, "y": change, "color": colour, "detail": runs},
-            },
-            {
-                "data": {"name": "points"},
-                "mark": {"type": "line", "strokeWidth": 1},
-                "encoding": {"x": _SIZE, "y": change, "color": colour, "detail": runs},
-            },
-            {
-                "data": {"name": "points"},
-                "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-                "encoding": {"x": _SIZE, "y": change, "color": colour, "tooltip": tip},
-            },
-            {
-                "data": {"name": "yours"},
-                "mark": {"type": "point", "shape": "cross", "filled": True, "size": 120},
-                "encoding": {
-                    "x": _SIZE,
-                    "y": change,
-                    "color": {"value": "#d55e00"},
-                    "tooltip": tip,
-                },
-            },
-        ],
+        layer=_layers(named=named),
     )
+
+
+def _layers(*, named: bool) -> list[Data]:
+    """Zero, what was published, band, fit, points, and what a reader drops; back to front."""
+    change = {"field": "change", "type": "quantitative", "title": "change of energy, %"}
+    legend = {"orient": "top", "columns": 1, "symbolOpacity": 1} if named else None
+    colour = {"field": "curve", "type": "nominal", "title": None, "legend": legend}
+    faint = {"type": "line", "strokeDash": [3, 3], "color": "#999", "point": {"color": "#999"}}
+    runs = {"field": "runs"}
+    tip = [{"field": name} for name in ("curve", "runs", "n_b", "change")]
+    return [
+        {
+            "data": {"values": [{"change": 0}]},
+            "mark": {"type": "rule", "strokeDash": [6, 4]},
+            "encoding": {"y": change},
+        },
+        {
+            "data": {"name": "published"},
+            "mark": faint,
+            "encoding": {"x": _SIZE, "y": change, "detail": runs, "tooltip": tip},
+        },
+        {
+            "data": {"name": "fit"},
+            "mark": {"type": "area", "opacity": 0.15},
+            "encoding": {
+                "x": _SIZE,
+                "y": {"field": "low", "type": "quantitative"},
+                "y2": {"field": "high"},
+                "color": colour,
+                "detail": runs,
+            },
+        },
+        {
+            "data": {"name": "fit"},
+            "mark": {"type": "line", "strokeWidth": 2.5},
+            "encoding": {"x": _SIZE, "y": change, "color": colour, "detail": runs},
+        },
+        {
+            "data": {"name": "points"},
+            "mark": {"type": "line", "strokeWidth": 1},
+            "encoding": {"x": _SIZE, "y": change, "color": colour, "detail": runs},
+        },
+        {
+            "data": {"name": "points"},
+            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+            "encoding": {"x": _SIZE, "y": change, "color": colour, "tooltip": tip},
+        },
+        {
+            "data": {"name": "yours"},
+            "mark": {"type": "point", "shape": "cross", "filled": True, "size": 120},
+            "encoding": {
+                "x": _SIZE,
+                "y": change,
+                "color": {"value": "#d55e00"},
+                "tooltip": tip,
+            },
+        },
+    ]
