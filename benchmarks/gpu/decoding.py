@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-_PROMPT: Final = tuple(range(10, 20))
+PROMPT: Final = tuple(range(10, 20))
 
 #: Qwen2-0.5B's shape (its config.json); weights are drawn, nothing is downloaded.
 HALF_BILLION: Final = {
@@ -23,6 +23,17 @@ HALF_BILLION: Final = {
     "num_key_value_heads": 2,
     "vocab_size": 151_936,
     "tie_word_embeddings": True,
+}
+
+#: Qwen2-7B's, from the same place.
+SEVEN_BILLION: Final = {
+    "hidden_size": 3584,
+    "intermediate_size": 18944,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "vocab_size": 152_064,
+    "tie_word_embeddings": False,
 }
 
 
@@ -46,7 +57,7 @@ def decoding(model: PreTrainedModel, runtime: Runtime, tokens: int) -> Callable[
 
     from ecocompute_cube.backends.decoders import decoder_for
 
-    prompt = torch.tensor([_PROMPT], device=model.device)
+    prompt = torch.tensor([PROMPT], device=model.device)
     decoder = decoder_for(runtime, model, ())
     decoder.prepare(prompt, tokens)
     return lambda: decoder.generate(prompt, tokens)

@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 
 _WARM_STEPS: Final = 3  # before a capture: libraries choose kernels and allocate in their first
 _CAPTURED: Final = frozenset({Runtime.GRAPH, Runtime.COMPILED})
+CompileOptions = dict[str, str | int | bool | Callable[..., Any]]  #: as torch.compile takes them
 #: Public options of torch.compile: tiles are tuned by timing neighbours (torch._inductor.config).
-COMPILE_OPTIONS: Final[dict[str, str | int | bool | Callable[..., Any]]] = {
-    "coordinate_descent_tuning": True
-}
+COMPILE_OPTIONS: Final[CompileOptions] = {"coordinate_descent_tuning": True}
 
 
 class Decoder(Protocol):
@@ -65,7 +64,8 @@ def decoder_for(runtime: Runtime, model: PreTrainedModel, ends: Sequence[int]) -
         return Generate(model, ends)
     if runtime is Runtime.STATIC:
         return Generate(model, ends, cache="static")
-    return Steps(model, ends, captured=runtime in _CAPTURED, compiled=runtime is Runtime.COMPILED)
+    options = COMPILE_OPTIONS if runtime is Runtime.COMPILED else None
+    return Steps(model, ends, captured=runtime in _CAPTURED, options=options)
 
 
 def check_runtime(arm: Arm, device: str) -> None:
@@ -201,11 +201,12 @@ class Steps:
         ends: Sequence[int],
         *,
         captured: bool = False,
-        compiled: bool = False,
+        options: CompileOptions | None = None,
     ) -> None:
+        """``options`` are those it is compiled with; without, it is not compiled."""
         self._model = model
         self._ends = torch.tensor(list(ends), dtype=torch.long, device=model.device)
-        self._captured, self._compiled = captured, compiled
+        self._captured, self._options = captured, options
         self._advance: Callable[[], object] = self._step
 
     def prepare(self, prompt: torch.Tensor, output_tokens: int) -> None:
@@ -218,8 +219,8 @@ class Steps:
         self._place = torch.zeros(1, dtype=torch.long, device=prompt.device)  # of ``_token``
         if self._captured:
             _check_capturable(self._model, self._cache, room)
-        if self._compiled:
-            self._advance = torch.compile(self._step, dynamic=False, options=COMPILE_OPTIONS)
+        if self._options is not None:
+            self._advance = torch.compile(self._step, dynamic=False, options=self._options)
         if self._captured:
             self._advance = self._capture(prompt)
 
@@ -252,8 +253,8 @@ class Steps:
     def facts(self) -> dict[str, str]:
         """What is done to the step."""
         done = {"decoding": "a step a token", "cache": "static"}
-        if self._compiled:
-            options = ", ".join(f"{name}={value}" for name, value in COMPILE_OPTIONS.items())
+        if self._options is not None:
+            options = ", ".join(f"{name}={value}" for name, value in self._options.items())
             done["compile"] = f"torch.compile, inductor, {options}"
         if self._captured:
             done["captured"] = "one CUDA graph, replayed for each token but the first"

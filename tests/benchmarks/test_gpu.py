@@ -101,3 +101,16 @@ def test_a_pace_is_of_whole_generations() -> None:
 def test_ids_are_compared_with_the_first_time() -> None:
     draws = iter([[1, 2, 3], [1, 2, 3], [1, 9, 3], [7, 2, 3], [1, 2, 3]])
     assert same_ids(lambda: torch.tensor([next(draws)])) == [3, 1, 0, 3]
+
+
+def test_a_step_reads_every_weight_but_the_table_of_embeddings() -> None:
+    pytest.importorskip("transformers")
+    from benchmarks.gpu.compiled import read_bytes
+    from benchmarks.gpu.decoding import random_model
+
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "vocab_size": 100}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    apart = random_model("cpu", shape | heads | {"tie_word_embeddings": False})
+    attention = 32 * (32 + 2 * 16) + (32 + 2 * 16) + 32 * 32  # with the biases of q, k, v
+    layer = attention + 3 * 32 * 64 + 2 * 32
+    assert read_bytes(apart) == 4 * (layer + 32 + 32 * 100)  # FP32; the last norm, the last product
