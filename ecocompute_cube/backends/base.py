@@ -74,6 +74,9 @@ class Session(Protocol):
     def prepare(self, text: str, iterations: int) -> str:
         """Cut prompts for ``iterations`` generations from ``text``; their SHA-256."""
 
+    def renew(self) -> None:
+        """Before each visit: as fresh as when prepared, whatever other processes did meanwhile."""
+
     def generate(self, iteration: int, output_tokens: int) -> object:
         """One greedy generation of exactly ``output_tokens`` a row; the ids, not looked at.
 

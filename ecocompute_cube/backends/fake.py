@@ -124,6 +124,9 @@ class FakeSession:
         """Cut prompts as a real session does."""
         return ids_sha256(cut_prompts(byte_ids(text), self._arm.workload, iterations))
 
+    def renew(self) -> None:
+        """Nothing of it ages."""
+
     def generate(self, iteration: int, output_tokens: int) -> object:
         """Take the scripted time and power; the output is its own length."""
         del iteration

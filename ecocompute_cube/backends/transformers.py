@@ -177,11 +177,20 @@ class TransformersSession:
         self._prompts = tuple(torch.tensor(p, device=self._device) for p in prompts)
         with _arm_errors("prepare the decode step"):
             self._decoder.prepare(self._prompts[0], self._arm.workload.generated_tokens)
-            if self._decodes:
-                self._decoder.prime(self._prompts[0])
+            self._prime()
         if not self._ends:
             sys.stderr.write("The model names no end token, so none is masked while it decodes.\n")
         return ids_sha256(prompts)
+
+    def renew(self) -> None:
+        """Capture the step anew, and take the prompt in again."""
+        with _arm_errors("prepare the decode step"):
+            self._decoder.renew(self._prompts[0])
+            self._prime()
+
+    def _prime(self) -> None:
+        if self._decodes:
+            self._decoder.prime(self._prompts[0])
 
     def _encode(self, text: str) -> list[int]:
         if self._tokenizer is None:

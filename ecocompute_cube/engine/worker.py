@@ -132,6 +132,7 @@ class ArmWorker:
         passes: list[Pass] = []
         temperatures: list[MaybeFloat] = [self._temperature()]
         idle, *others_idle = self._idle(load, order.own_processes)
+        session.renew()
         done = False
         while len(passes) < rule.max_passes and not done:
             tokens = self._pass_tokens(load)

@@ -82,6 +82,36 @@ def test_decoding_alone_goes_on_where_the_prompt_ended_as_often_as_is_asked(
 
 
 @pytest.mark.parametrize("runtime", [Runtime.EAGER, *ON_A_CPU])
+@pytest.mark.parametrize("phase", [Phase.GENERATE, Phase.DECODE])
+def test_a_renewed_session_gives_the_ids_of_a_fresh_one(
+    tiny: Path, load: Load, runtime: Runtime, phase: Phase
+) -> None:
+    session = load(tiny, runtime=runtime, output=12, phase=phase)
+    session.prepare(TEXT, 1)
+    fresh = ids(session.generate(0, 12))
+    session.renew()
+    assert ids(session.generate(0, 12)) == fresh
+
+
+def test_renewing_captures_the_step_anew() -> None:
+    config = MistralConfig(
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        vocab_size=50,
+        sliding_window=None,
+    )
+    steps = Counted(AutoModelForCausalLM.from_config(config).eval(), (), captured=True)
+    prompt = torch.tensor([[1, 2, 3, 4]])
+    steps.prepare(prompt, 5)
+    first = steps.generate(prompt, 5).tolist()
+    steps.renew(prompt)
+    assert steps.captures == 2 and steps.generate(prompt, 5).tolist() == first
+
+
+@pytest.mark.parametrize("runtime", [Runtime.EAGER, *ON_A_CPU])
 def test_a_prefill_ends_with_the_first_token(tiny: Path, load: Load, runtime: Runtime) -> None:
     session = load(tiny, runtime=runtime, phase=Phase.PREFILL)
     session.prepare(TEXT, 1)
@@ -132,11 +162,14 @@ def test_without_a_gpu_there_are_no_graphs_and_none_is_pretended(
     assert "FP16/loop" in refused.value.fix
 
 
-class Sliding(Steps):
+class Counted(Steps):
     """As if captured, on a CPU: what may not be is refused before anything is."""
 
+    captures = 0
+
     def _capture(self, prompt: torch.Tensor) -> Callable[[], object]:
-        return self._step
+        self.captures += 1
+        return self._launch
 
 
 @pytest.mark.parametrize(("room", "refused"), [(16, False), (17, True)])
@@ -152,7 +185,7 @@ def test_attention_that_slides_within_a_generation_is_not_captured(
         vocab_size=50,
         sliding_window=16,
     )
-    steps = Sliding(AutoModelForCausalLM.from_config(config).eval(), (), captured=True)
+    steps = Counted(AutoModelForCausalLM.from_config(config).eval(), (), captured=True)
     prompt = torch.tensor([[1, 2, 3, 4]])
     if not refused:
         steps.prepare(prompt, room - 5)
@@ -167,5 +200,5 @@ def test_outliers_in_a_checkpoint_as_it_was_shipped_are_found_in_the_loaded_laye
 ) -> None:
     model = load(tiny, Precision.INT8)._model
     with pytest.raises(ArmFailed, match="threshold 6") as caught:
-        Sliding(model, (), captured=True).prepare(torch.tensor([[1, 2]]), 4)
+        Counted(model, (), captured=True).prepare(torch.tensor([[1, 2]]), 4)
     assert caught.value.reason == "not_capturable"

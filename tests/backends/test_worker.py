@@ -70,6 +70,9 @@ class Session(FakeSession):
         self.log[length:] = ["generate" if not gc.isenabled() else "generate, collecting garbage"]
         return output
 
+    def renew(self) -> None:
+        self.log.append("renew")
+
     def sync(self) -> None:
         self.log.append("sync")
 
@@ -124,6 +127,15 @@ def window_of(log: Log) -> list[str]:
     last = len(log) - 1 - log[::-1].index("generate")
     opening = first - 1 - log[:first][::-1].index("energy")
     return log[opening : last + 1 + log[last + 1 :].index("energy") + 1]
+
+
+def test_a_visit_begins_with_a_session_as_fresh_as_when_it_was_prepared(tmp_path: Path) -> None:
+    worker, log = loaded(plan(), tmp_path)
+    worker.obey(Warm(place=PLACE, tick_s=0.1, own_processes=()))
+    assert log.count("renew") == 1 and log.index("renew") < log.index("generate")
+    log.clear()
+    measured(worker)
+    assert "renew" not in log
 
 
 def test_between_two_readings_lie_the_delay_and_ten_generations(tmp_path: Path) -> None:
