@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -163,6 +164,23 @@ def test_an_explanation_that_was_edited_is_caught_by_its_journal(
     document["why"][field] = "Memory-bound." if field == "says" else 0.5
     (line,) = recompute(path, document) or []
     assert line.startswith(f"why.{field} is ")
+
+
+def test_a_sentence_may_be_worded_better_later_but_finds_the_same_with_the_same_figures(
+    tmp_path: Path,
+) -> None:
+    measured(tmp_path, backend())
+    path = next(tmp_path.glob("results/*/arms/*eager/energy.json"))
+    document = json.loads(path.read_text())
+    said = document["why"]["says"]
+    for wording, told in (
+        (said.replace("the board", "that board"), []),
+        (said.replace("Host-bound", "Memory-bound"), ["why.says"]),
+        (re.sub(r"\d+%", "12%", said, count=1), ["why.says"]),
+    ):
+        assert wording != said
+        document["why"]["says"] = wording
+        assert [line.split(" is ")[0] for line in recompute(path, document) or []] == told
 
 
 def test_the_sentence_says_what_to_type_and_what_it_did_here(tmp_path: Path) -> None:
