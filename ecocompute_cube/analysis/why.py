@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, present
-from ecocompute_cube.model.plan import Phase, Runtime
+from ecocompute_cube.model.plan import CAPTURED, Phase, Runtime
 
 if TYPE_CHECKING:
     from ecocompute_cube.analysis.cost import BoardCost
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ecocompute_cube.model.plan import Workload
     from ecocompute_cube.model.why import WaitingBy
 
-_CAPTURING: Final = frozenset({Runtime.GRAPH, Runtime.COMPILED})
 _MANY: Final = 32  # passes, one of them the prompt's: what that waits for is a few percent at most
 _MOST: Final = 0.5  # of the time or of a rate: what an arm is said to be bound by
 _STATIC_SPARE: Final = 1  # position of a static cache beyond prompt and output (decoders.py)
@@ -75,7 +74,7 @@ def split(
 def captured(workload: Workload, runtime: Runtime) -> bool:
     """Whether the host has next to no part in what a window repeats."""
     steps = workload.phase is Phase.DECODE or workload.generated_tokens >= _MANY
-    return steps and runtime in _CAPTURING
+    return steps and runtime in CAPTURED
 
 
 def waits(step_s: float, captured_s: float | None, busy_s: float | None) -> Waiting | None:

@@ -20,7 +20,7 @@ from transformers import DynamicCache, GenerationConfig, StaticCache
 
 from ecocompute_cube.backends.precision import RECIPES, devices_of
 from ecocompute_cube.errors import ArmFailed
-from ecocompute_cube.model.plan import Runtime
+from ecocompute_cube.model.plan import CAPTURED, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ecocompute_cube.model.plan import Arm
 
 _WARM_STEPS: Final = 3  # before a capture: libraries choose kernels and allocate in their first
-_CAPTURED: Final = frozenset({Runtime.GRAPH, Runtime.COMPILED})
 CompileOptions = dict[str, str | int | bool | Callable[..., Any]]  #: as torch.compile takes them
 #: Public options of torch.compile: tiles are tuned by timing neighbours (torch._inductor.config).
 COMPILE_OPTIONS: Final[CompileOptions] = {"coordinate_descent_tuning": True}
@@ -68,7 +67,7 @@ def decoder_for(runtime: Runtime, model: PreTrainedModel, ends: Sequence[int]) -
     if runtime is Runtime.STATIC:
         return Generate(model, ends, cache="static")
     options = COMPILE_OPTIONS if runtime is Runtime.COMPILED else None
-    return Steps(model, ends, captured=runtime in _CAPTURED, options=options)
+    return Steps(model, ends, captured=runtime in CAPTURED, options=options)
 
 
 def check_runtime(arm: Arm, device: str) -> None:
@@ -76,7 +75,7 @@ def check_runtime(arm: Arm, device: str) -> None:
 
     ``device`` names all devices of a model that is split.
     """
-    if arm.runtime not in _CAPTURED:
+    if arm.runtime not in CAPTURED:
         return
     boards = len(devices_of(device))
     if boards > 1:

@@ -83,6 +83,10 @@ class ArmChoice(Record):
         return f"{self.precision}/{self.runtime}{again}"
 
 
+#: Runtimes that replay what one board was given: a model that is split has none.
+CAPTURED: Final = frozenset({Runtime.GRAPH, Runtime.COMPILED})
+
+
 class Phase(enum.StrEnum):
     """Which part of a generation a window repeats."""
 
@@ -302,6 +306,11 @@ class Plan(Record):
         for choice in self.choices:
             if str(choice.model_copy(update={"replica": 1})) not in names:
                 raise ValueError(f"{choice} is a replica; list its original too")
+        if self.boards > 1 and all(choice.runtime in CAPTURED for choice in self.choices):
+            raise ValueError(
+                f"a model that is split over {self.boards} boards cannot be captured, and every "
+                f"arm is; add {self.choices[0].precision}/{Runtime.LOOP}"
+            )
 
     def _check_protocol_mode(self) -> None:
         if self.protocol.iterations not in (None, PROTOCOL_ITERATIONS):

@@ -317,3 +317,24 @@ def test_one_board_leaves_no_trace_and_more_are_another_plan() -> None:
 def test_capitals_do_not_matter_in_either_half_of_an_arm() -> None:
     (arm,) = Plan(name="a", arms=("fp16/LOOP",)).expanded()
     assert (arm.precision, arm.runtime) == ("FP16", "loop")
+
+
+@pytest.mark.parametrize(
+    ("arms", "boards", "refused"),
+    [
+        (["FP16/graph", "NF4/compiled"], 2, True),
+        (["FP16/graph", "FP16/loop"], 2, False),
+        (["FP16/graph"], 1, False),
+    ],
+)
+def test_a_plan_of_captured_arms_alone_is_not_split_over_boards(
+    arms: list[str], boards: int, refused: bool
+) -> None:
+    asked = json.dumps(
+        {"name": "a", "models": ["random:qwen2-0.5b"], "arms": arms, "boards": boards}
+    )
+    if refused:
+        with pytest.raises(ValidationError, match="add FP16/loop"):
+            Plan.model_validate_json(asked)
+    else:
+        assert Plan.model_validate_json(asked).boards == boards
