@@ -3,8 +3,9 @@
 Run on a GPU host: ``python -m benchmarks.gpu.replays [--seconds S] [--csv FILE]``. A model of 0.5B
 with random weights decodes as a CUDA graph: when it is fresh, after a rest, after another process
 has computed on the board, beside one that only holds a context, and captured anew: tokens/s each.
-Then every runtime decodes the same prompt again and again: how many ids come before the first that
-differs from the first time. Two to three minutes; no energy is measured.
+Then every runtime decodes the same prompt again and again, and the loop with each of torch's
+attention kernels: how many ids come before the first that differs from the first time. Three
+minutes; no energy is measured.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import csv
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from benchmarks.gpu.decoding import decoding, random_model
+from benchmarks.gpu.decoding import PROMPT, decoding, random_model
 from ecocompute_cube.analysis.agreement import agreement
 from ecocompute_cube.model.plan import Runtime
 
@@ -94,6 +95,27 @@ def paces(model: PreTrainedModel, sync: Callable[[], None], length_s: float) -> 
     return found
 
 
+def alike(model: PreTrainedModel) -> Iterator[tuple[str, list[int]]]:
+    """Of every runtime, and of the loop with each attention kernel that takes it."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    for runtime in _ON_A_BOARD:
+        yield runtime, same_ids(decoding(model, runtime, _TOKENS))
+    for backend in (
+        SDPBackend.MATH,
+        SDPBackend.EFFICIENT_ATTENTION,
+        SDPBackend.CUDNN_ATTENTION,
+    ):
+        with sdpa_kernel(backend):
+            try:
+                yield (
+                    f"loop, {backend.name.lower()}",
+                    same_ids(decoding(model, Runtime.LOOP, _TOKENS)),
+                )
+            except RuntimeError as error:  # this kernel does not take this attention
+                sys.stdout.write(f"loop, {backend.name.lower()}: {str(error).splitlines()[0]}\n")
+
+
 def save(found: Sequence[Pace], file: Path) -> None:
     """One line a window."""
     with file.open("w", newline="") as out:
@@ -112,9 +134,10 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     model = random_model("cuda:0")
     save(paces(model, torch.cuda.synchronize, options.seconds), options.csv)
-    for runtime in _ON_A_BOARD:
-        alike = ", ".join(map(str, same_ids(decoding(model, runtime, _TOKENS))))
-        sys.stdout.write(f"{runtime:8} ids as the first time: {alike} of {_TOKENS + 10}\n")
+    for what, counts in alike(model):
+        said = ", ".join(map(str, counts))
+        sys.stdout.write(f"{what:28} ids as the first time: {said} of {_TOKENS + len(PROMPT)}\n")
+        sys.stdout.flush()
     return 0
 
 
