@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ecocompute_cube.model.base import Absent, Count, MaybeFloat, Record, Sha256, UtcTime
 from ecocompute_cube.model.claims import Comparison, Effect, Finding, Idle, Interval
-from ecocompute_cube.model.journal import Host, OtherBoard
+from ecocompute_cube.model.journal import Certificate, Host, OtherBoard
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.merged import KeptApart, Pooled, SizeCurve
 from ecocompute_cube.model.plan import Plan, Precision, Runtime, Workload
@@ -80,6 +80,8 @@ class ArmReport(Record):
     by_session: tuple[SessionChange, ...] | Absent = EARLY  #: where energy was measured
     perplexity: Perplexity | Absent
     why: Why | Absent  #: where its energy goes
+    certificate: Certificate | Absent = EARLY  #: what was loaded under its name, the first time
+    load_s: MaybeFloat = EARLY  #: to load, certify, compile and capture, the first time
     lowered_by: tuple[str, ...]  #: codes of findings that lower the tier
 
 
@@ -105,6 +107,29 @@ class Trends(Record):
     group: Count
     position: Effect | Absent  #: from the first place of a block to the last
     drift: Effect | Absent  #: from the first block to the last
+
+
+class ArmRefused(Record):
+    """An arm that could not be measured at a visit."""
+
+    arm: str
+    stage: str  #: load, certify, warm or window
+    reason: str  #: a code
+    cause: str  #: one sentence
+    fix: str  #: what to do
+
+
+class BlockReport(Record):
+    """One block as it went: who came when, and whether it counts."""
+
+    session: Count
+    group: Count
+    block: Count
+    order: tuple[str, ...]  #: the arms, as drawn
+    measured: tuple[str, ...]  #: those that were, in that order
+    refused: tuple[ArmRefused, ...]  #: those that could not be
+    counts: bool  #: only whole blocks do
+    why: str  #: that it does not, or "all arms visited"
 
 
 class Evidence(Record):
@@ -133,6 +158,7 @@ class Report(Record):
     comparisons: tuple[Comparison, ...]
     stopping: tuple[Stopping, ...]
     trends: tuple[Trends, ...]
+    schedule: tuple[BlockReport, ...] | Absent = EARLY  #: every block that began
     sessions: tuple[SessionReport, ...]
     findings: tuple[Finding, ...]
     evidence: Evidence

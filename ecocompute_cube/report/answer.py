@@ -8,6 +8,7 @@ from ecocompute_cube.model.base import present
 from ecocompute_cube.model.claims import Comparison, Verdict
 from ecocompute_cube.model.plan import BASELINE, against_itself
 from ecocompute_cube.report.labels import arm_label, label_of
+from ecocompute_cube.report.table import signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -92,7 +93,7 @@ def _range(alike: Sequence[Comparison]) -> str:
     fewest, most = min(each.n for each in alike), max(each.n for each in alike)
     count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     return (
-        f" ({100 * confidence:g}% intervals within {min(ends):+.1f} to {max(ends):+.1f} %, "
+        f" ({100 * confidence:g}% intervals within {signed(min(ends))} to {signed(max(ends))} %, "
         f"n = {count} {alike[0].unit})"
     )
 
@@ -110,12 +111,12 @@ def describe(comparison: Comparison) -> str:
     if not present(comparison.change_pct):
         return f"{words} ({comparison.reason})"
     if not present(comparison.interval_pct):
-        return f"{words} ({comparison.change_pct:+.1f} %, {comparison.reason})"
+        return f"{words} ({signed(comparison.change_pct)} %, {comparison.reason})"
     low, high = comparison.interval_pct.low, comparison.interval_pct.high
     confidence = comparison.interval_pct.confidence
     return (
-        f"{words} ({comparison.change_pct:+.1f} %, {100 * confidence:g}% interval {low:+.1f} to "
-        f"{high:+.1f} %, n = {comparison.n} {comparison.unit})"
+        f"{words} ({signed(comparison.change_pct)} %, {100 * confidence:g}% interval "
+        f"{signed(low)} to {signed(high)} %, n = {comparison.n} {comparison.unit})"
     )
 
 

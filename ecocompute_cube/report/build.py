@@ -33,6 +33,7 @@ from ecocompute_cube.report.baselines import DOES_NOT_FIT, baseline_of
 from ecocompute_cube.report.comparisons import comparisons_of, trouble_of
 from ecocompute_cube.report.findings import arm_findings, findings_of
 from ecocompute_cube.report.run import RunEvidence, by_block
+from ecocompute_cube.report.schedule import schedule
 from ecocompute_cube.report.stopping import stopping_of
 from ecocompute_cube.report.trends import trends_of
 from ecocompute_cube.report.why import why_of
@@ -61,6 +62,7 @@ def build_report(run: RunEvidence) -> Report:
         comparisons=comparisons,
         stopping=stopping_of(run),
         trends=trends_of(run),
+        schedule=schedule(run.journal.records),
         sessions=_sessions(run),
         findings=findings_of(run),
         evidence=EvidenceReport(
@@ -75,6 +77,8 @@ def build_report(run: RunEvidence) -> Report:
 
 def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...]) -> ArmReport:
     manifest = run.manifest(arm)
+    ready = run.known.ready.get(arm.id, ())
+    never = Absent(reason="the arm never loaded")
     windows = run.counted(arm.id)
     decoded = windows or run.windows[arm.id]
     tokens = sum(window.tokens for window in decoded)
@@ -104,6 +108,8 @@ def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...])
         by_session=_by_session(run, arm, windows),
         perplexity=perplexity(run, arm),
         why=why_of(run, arm),
+        certificate=ready[0].certificate if ready else never,
+        load_s=seconds(ready[0].load.end_ns - ready[0].load.start_ns) if ready else never,
         lowered_by=tuple(lowering),
     )
 

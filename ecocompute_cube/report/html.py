@@ -28,6 +28,7 @@ from ecocompute_cube.report.charts.spec import as_svg
 from ecocompute_cube.report.measured import MEASURED, measured_rows
 from ecocompute_cube.report.merged import published_curves
 from ecocompute_cube.report.merged_text import merged_text
+from ecocompute_cube.report.proof import BLOCKS, LOADED, block_rows, loaded_rows
 from ecocompute_cube.report.shown import shown_arms
 from ecocompute_cube.report.text import (
     comparison_lines,
@@ -71,6 +72,8 @@ def as_html(
             figures={chart.name: _figure(chart) for chart in charts_of(shown, curves, visits)},
             measured=measured_rows(shown),
             columns=MEASURED,
+            loaded_columns=LOADED,
+            block_columns=BLOCKS,
             first_runs=_FIRST_RUNS,
             power=_json(_visits(shown, visits)),
             curves=_json(curve_data(curves)),
@@ -112,6 +115,8 @@ def _run(report: Report) -> dict[str, object]:
         "comparisons": comparison_lines(report),
         "experiment": [*output_lines(report), *experiment_lines(report)],
         "findings": finding_lines(report),
+        "loaded": loaded_rows(report),
+        "blocks": block_rows(report),
         "lowered": sorted({code for arm in report.arms for code in arm.lowered_by}),
         "rests_on": _rests_on(report),
     }

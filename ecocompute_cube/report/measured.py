@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.report.charts.spec import number
-from ecocompute_cube.report.table import three_digits
+from ecocompute_cube.report.table import signed, three_digits
 from ecocompute_cube.report.text import perplexity_words
 from ecocompute_cube.units import kwh
 
@@ -86,8 +86,8 @@ def _versus(comparison: Comparison | Absent) -> tuple[Cell]:
     if not present(comparison) or not present(comparison.change_pct):
         return (_NONE,)
     change, interval = comparison.change_pct, comparison.interval_pct
-    span = f" ({interval.low:+.1f} to {interval.high:+.1f})" if present(interval) else ""
-    return (Cell(f"{change:+.1f} %{span}", number(change, 9)),)
+    span = f" ({signed(interval.low)} to {signed(interval.high)})" if present(interval) else ""
+    return (Cell(f"{signed(change)} %{span}", number(change, 9)),)
 
 
 def _rates(each: Shown) -> tuple[Cell, Cell, Cell]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.model.base import MaybeStr, present, printable
-from ecocompute_cube.report.table import table
+from ecocompute_cube.report.table import signed, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def _pooled(each: Sequence[Pooled]) -> list[str]:
     rows = [
         (
             arm_words(one.arm),
-            f"{one.change_pct:+.1f} %",
+            f"{signed(one.change_pct)} %",
             interval_words(one.interval_pct),
             f"{one.n} {one.unit}",
             str(one.boards),
@@ -81,7 +81,7 @@ def interval_words(interval: Interval | Absent) -> str:
     """An interval in percent, or that there is none."""
     if not present(interval):
         return "–"
-    return f"{interval.low:+.1f} to {interval.high:+.1f} %"
+    return f"{signed(interval.low)} to {signed(interval.high)} %"
 
 
 def differing_words(differs: Sequence[Differing]) -> str:

@@ -8,6 +8,7 @@ from ecocompute_cube.model.base import present
 from ecocompute_cube.model.claims import Comparison, Finding, Verdict
 from ecocompute_cube.model.plan import against_itself
 from ecocompute_cube.report.comparisons import comparisons_of
+from ecocompute_cube.report.table import signed
 
 if TYPE_CHECKING:
     from ecocompute_cube.model.plan import Arm
@@ -36,8 +37,8 @@ def _finding(pair: Comparison, arm: Arm) -> Finding | None:
     return Finding(
         code="differs_from_itself",
         subject=arm.id,
-        cause=f"An arm against itself gave {found.low:+.1f} to {found.high:+.1f} %, without zero: "
-        f"by chance alone that happens in {chance} of such pairs.",
+        cause=f"An arm against itself gave {signed(found.low)} to {signed(found.high)} %, "
+        f"without zero: by chance alone that happens in {chance} of such pairs.",
         fix="Repeat it; if it stays, believe no difference of that size from this machine.",
         effect="lowers the tier" if far else "note",
     )

@@ -22,7 +22,7 @@ from ecocompute_cube.model.replication import Compared, Replication
 from ecocompute_cube.model.report import ReportFile
 from ecocompute_cube.report.merged import differing, kind_of
 from ecocompute_cube.report.merged_text import arm_words, differing_words
-from ecocompute_cube.report.table import table
+from ecocompute_cube.report.table import counted, signed, table
 from ecocompute_cube.report.write import read_results
 
 if TYPE_CHECKING:
@@ -212,25 +212,21 @@ def _row(each: Compared) -> tuple[str, ...]:
         arm_words(each.arm),
         _side(each.here),
         _side(each.there),
-        f"{each.difference_pct:+.1f} %",
-        f"{interval.low:+.1f} to {interval.high:+.1f} %" if present(interval) else "–",
+        f"{signed(each.difference_pct)} %",
+        f"{signed(interval.low)} to {signed(interval.high)} %" if present(interval) else "–",
         each.finding,
     )
 
 
 def _side(one: Side) -> str:
-    blocks = _count(one.blocks, "block")
-    return f"{one.change_pct:+.1f} % ({_count(one.sessions, 'session')}, {blocks})"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    blocks = counted(one.blocks, "block")
+    return f"{signed(one.change_pct)} % ({counted(one.sessions, 'session')}, {blocks})"
 
 
 def _answer(found: Replication) -> str:
     names = f"{found.here} and {found.there}"
     different = sum(each.finding == "different" for each in found.compared)
-    arms = _count(len(found.compared), "arm")
+    arms = counted(len(found.compared), "arm")
     if different:
         return f"Not consistent: {names} differ in {different} of {arms}."
     if found.exit_status:

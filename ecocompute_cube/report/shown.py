@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ecocompute_cube.model.base import printable
+from ecocompute_cube.report.table import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,7 @@ class Shown(NamedTuple):
             return "rehearsal"
         if not self.arm.blocks:
             return "not measured"
-        blocks, sessions = _count(self.arm.blocks, "block"), _count(self.arm.sessions, "session")
+        blocks, sessions = counted(self.arm.blocks, "block"), counted(self.arm.sessions, "session")
         return f"measured, {blocks} in {sessions}"
 
     @property
@@ -71,7 +72,3 @@ def _with_plan(each: Shown) -> Shown:
 
 def _with_run(each: Shown) -> Shown:
     return each._replace(label=f"{_label(each.arm)}, run {printable(each.report.run_id)}")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number != 1 else ''}"

@@ -1,4 +1,4 @@
-"""A table for a terminal, and figures in it."""
+"""A table for a terminal, and how figures are written in it and anywhere else."""
 
 from __future__ import annotations
 
@@ -13,6 +13,17 @@ _WHOLE: Final = 99.5  # is 100 when rounded
 def three_digits(value: float) -> str:
     """Whole numbers from a hundred on; a prompt's token may take less than a millijoule."""
     return f"{value:.0f}" if abs(value) >= _WHOLE else f"{value:.3g}"
+
+
+def signed(value: float) -> str:
+    """One digit behind the point, with a sign; what rounds to nothing has none."""
+    text = f"{value:+.1f}"
+    return text if text.strip("+-0.") else "0.0"
+
+
+def counted(number: int, what: str) -> str:
+    """``1 block``, ``2 blocks``."""
+    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 def table(cells: Sequence[Sequence[str]]) -> list[str]:

@@ -10,7 +10,7 @@ from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import against_itself
 from ecocompute_cube.report.answer import describe
 from ecocompute_cube.report.labels import arm_label, label_of
-from ecocompute_cube.report.table import table, three_digits
+from ecocompute_cube.report.table import counted, signed, table, three_digits
 from ecocompute_cube.report.trends import described
 from ecocompute_cube.report.why_text import why_lines
 
@@ -85,17 +85,13 @@ def _interval(interval: Interval | Absent, form: Callable[[float], str]) -> str:
     return f"{form(interval.low)} to {form(interval.high)}"
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.1f}"
-
-
 def _versus(comparison: Comparison | Absent) -> str:
     if not present(comparison) or not present(comparison.change_pct):
         return _NONE
-    change = f"{comparison.change_pct:+.1f} %"
+    change = f"{signed(comparison.change_pct)} %"
     if not present(comparison.interval_pct):
         return change
-    return f"{change} ({_interval(comparison.interval_pct, _signed)})"
+    return f"{change} ({_interval(comparison.interval_pct, signed)})"
 
 
 def perplexity_words(arm: ArmReport) -> str:
@@ -107,10 +103,10 @@ def perplexity_words(arm: ArmReport) -> str:
     if not present(found.delta_pct):
         return value
     mark = "" if arm.weights is Weights.ORIGINAL else " *"  # not what the precision costs
-    change = f"{found.delta_pct:+.1f} %{mark}"
+    change = f"{signed(found.delta_pct)} %{mark}"
     if not present(found.delta_interval_pct):
         return f"{value} ({change})"
-    return f"{value} ({change}, {_interval(found.delta_interval_pct, _signed)})"
+    return f"{value} ({change}, {_interval(found.delta_interval_pct, signed)})"
 
 
 def _verdict(arm: ArmReport) -> str:
@@ -198,7 +194,7 @@ def experiment_lines(report: Report) -> list[str]:
     """What ended each session's blocks, and whether energy moved with place or time."""
     several = len(report.stopping) > 1
     stopping = [
-        f"{_where(each) if several else ''}{each.blocks} blocks, rule {each.rule}: "
+        f"{_where(each) if several else ''}{counted(each.blocks, 'block')}, rule {each.rule}: "
         f"{'' if each.ended else 'not ended by it, '}{each.reason}"
         for each in report.stopping
     ]

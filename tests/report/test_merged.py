@@ -174,10 +174,11 @@ def test_recorded_runs_natively_and_in_the_container_are_pooled() -> None:
     assert (one.n, one.unit, one.verdict) == (6, "sessions", "higher")
 
 
-def test_recorded_runs_by_other_windows_are_kept_apart() -> None:
+def test_recorded_runs_by_other_windows_are_kept_apart_and_alike_ones_taken_together() -> None:
     found = read_results(H200 / "runs").together
-    assert found.pooled == ()
-    assert [[each.key for each in apart.differs] for apart in found.kept_apart] == [["window"]]
+    (one,) = found.pooled
+    assert (one.arm.precision, one.arm.runtime, one.n, one.unit) == ("NF4", "graph", 2, "sessions")
+    assert {key.key for apart in found.kept_apart for key in apart.differs} == {"window"}
 
 
 # One journal a run id

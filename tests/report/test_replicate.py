@@ -84,7 +84,7 @@ def test_a_report_agrees_with_itself_from_a_folder_or_a_file(
     for there in (results, tmp_path, tmp_path / "report.json"):
         status, out, err = typed(results, there)
         assert (status, err) == (0, "")
-        assert "+0.0 %" in out and "  same" in out and "differs:" not in out
+        assert "  0.0 %" in out and "  same" in out and "differs:" not in out
         assert out.rstrip().endswith("agree in 1 arm, as far as their intervals tell.")
 
 

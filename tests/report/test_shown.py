@@ -32,6 +32,10 @@ def shown(reports: tuple[Report, ...]) -> tuple[Shown, ...]:
     return shown_arms(reports)
 
 
+def run(reports: tuple[Report, ...], plan: str) -> Report:
+    return next(report for report in reports if report.plan.name == plan)
+
+
 def with_arms(report: Report, *arms: ArmReport) -> Report:
     return report.model_copy(update={"arms": arms})
 
@@ -55,9 +59,9 @@ def test_arms_of_one_group_stand_together(shown: tuple[Shown, ...]) -> None:
 
 
 def test_one_session_is_hollow_and_two_are_filled(reports: tuple[Report, ...]) -> None:
-    arm = reports[-1].arms[0]
+    arm = run(reports, "verdict").arms[0]
     twice = arm.model_copy(update={"sessions": 2})
-    chart = energy_chart(shown_arms([with_arms(reports[-1], arm, twice)]))
+    chart = energy_chart(shown_arms([with_arms(run(reports, "verdict"), arm, twice)]))
     assert chart is not None
     assert [bar["replicated"] for bar in chart.spec["data"]["values"]] == [False, True]  # type: ignore[index]  # a dict
 
@@ -71,7 +75,7 @@ def test_a_millijoule_a_token_is_a_kilojoule_a_million(shown: tuple[Shown, ...])
 
 
 def test_many_arms_are_shown_by_model(reports: tuple[Report, ...]) -> None:
-    many = with_arms(reports[-1], *[reports[-1].arms[0]] * (MOST_ARMS + 1))
+    many = with_arms(run(reports, "verdict"), *[run(reports, "verdict").arms[0]] * (MOST_ARMS + 1))
     chart = energy_chart(shown_arms([many]))
     assert chart is not None
     assert chart.spec["mark"]["type"] == "tick"  # type: ignore[index]  # a dict
@@ -92,21 +96,21 @@ def test_the_front_holds_what_nothing_beats(reports: tuple[Report, ...]) -> None
 
 
 def test_a_sweep_needs_two_sizes_of_one_arm(reports: tuple[Report, ...]) -> None:
-    arm = reports[-1].arms[0]
+    arm = run(reports, "verdict").arms[0]
     larger = arm.model_copy(update={"workload": arm.workload.model_copy(update={"batch": 8})})
-    assert sweep_charts(shown_arms([with_arms(reports[-1], arm)])) == ()
-    (chart,) = sweep_charts(shown_arms([with_arms(reports[-1], arm, larger)]))
+    assert sweep_charts(shown_arms([with_arms(run(reports, "verdict"), arm)])) == ()
+    (chart,) = sweep_charts(shown_arms([with_arms(run(reports, "verdict"), arm, larger)]))
     assert chart.name == "batch"
     assert [row[1] for row in chart.rows] == [1, 8]
 
 
-def test_nothing_explained_is_no_chart(shown: tuple[Shown, ...]) -> None:
-    assert why_chart(shown) is None
+def test_nothing_explained_is_no_chart(reports: tuple[Report, ...]) -> None:
+    assert why_chart(shown_arms([run(reports, "verdict")])) is None
+    assert why_chart(shown_arms([run(reports, "arms-0.5b")])) is not None
 
 
 def test_one_block_has_no_interval_in_chart_table_and_figure(reports: tuple[Report, ...]) -> None:
-    (single,) = [r for r in reports if {arm.blocks for arm in r.arms} == {1}]
-    chart = energy_chart(shown_arms([single]))
+    chart = energy_chart(shown_arms([run(reports, "qwen2-0.5b-protocol")]))
     assert chart is not None
     assert {row[3:5] for row in chart.rows} == {(None, None)}
     bars = chart.spec["data"]["values"]  # type: ignore[index]  # a dict
@@ -114,11 +118,13 @@ def test_one_block_has_no_interval_in_chart_table_and_figure(reports: tuple[Repo
 
 
 def test_small_energies_keep_three_digits(reports: tuple[Report, ...]) -> None:
-    arm = reports[-1].arms[0]
+    arm = run(reports, "verdict").arms[0]
     assert present(arm.energy) and present(arm.energy.interval_mj)
     interval = arm.energy.interval_mj.model_copy(update={"low": 0.512, "high": 0.534})
     energy = arm.energy.model_copy(update={"mj_per_token": 0.523, "interval_mj": interval})
-    small = shown_arms([with_arms(reports[-1], arm.model_copy(update={"energy": energy}))])
+    small = shown_arms(
+        [with_arms(run(reports, "verdict"), arm.model_copy(update={"energy": energy}))]
+    )
     chart = energy_chart(small)
     assert chart is not None
     assert chart.spec["data"]["values"][0]["label"] == "0.523"  # type: ignore[index]  # a dict
@@ -171,13 +177,14 @@ def test_a_chart_that_leaves_arms_out_says_so_and_its_table_does_not(
 
 
 def test_a_sweep_joins_no_two_runs(reports: tuple[Report, ...]) -> None:
-    arm = reports[-1].arms[0]
+    arm = run(reports, "verdict").arms[0]
     larger = arm.model_copy(update={"workload": arm.workload.model_copy(update={"batch": 8})})
-    one = with_arms(reports[-1], arm)
-    other = with_arms(reports[-1].model_copy(update={"run_id": "other"}), larger)
+    one = with_arms(run(reports, "verdict"), arm)
+    other = with_arms(run(reports, "verdict").model_copy(update={"run_id": "other"}), larger)
     assert sweep_charts(shown_arms([one, other])) == ()
     twice = [
-        with_arms(reports[-1].model_copy(update={"run_id": name}), arm, larger) for name in "ab"
+        with_arms(run(reports, "verdict").model_copy(update={"run_id": name}), arm, larger)
+        for name in "ab"
     ]
     (chart,) = sweep_charts(shown_arms(twice))
     assert len({row[0] for row in chart.rows}) == 2
@@ -204,10 +211,10 @@ def test_measured_sizes_are_joined(reports: tuple[Report, ...]) -> None:
 
 
 def test_of_many_sweeps_the_first_are_drawn(reports: tuple[Report, ...]) -> None:
-    arm = reports[-1].arms[0]
+    arm = run(reports, "verdict").arms[0]
     larger = arm.model_copy(update={"workload": arm.workload.model_copy(update={"batch": 8})})
     many = [
-        with_arms(reports[-1].model_copy(update={"run_id": f"run-{n}"}), arm, larger)
+        with_arms(run(reports, "verdict").model_copy(update={"run_id": f"run-{n}"}), arm, larger)
         for n in range(20)
     ]
     (chart,) = sweep_charts(shown_arms(many))

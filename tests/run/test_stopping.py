@@ -134,4 +134,4 @@ def test_a_fixed_number_is_told_as_such(tmp_path: Path) -> None:
     report = write_energy(Scene(tmp_path).measure(plan(arms=["FP16"], protocol={"blocks": 1})))
     (stopping,) = report.stopping
     assert (stopping.rule, stopping.blocks, stopping.ended) == ("fixed", 1, True)
-    assert "1 blocks, rule fixed" in as_text(report)
+    assert "1 block, rule fixed" in as_text(report)

@@ -14,7 +14,7 @@ from ecocompute_cube.report.charts.spec import (
     spanned,
     vega_lite,
 )
-from ecocompute_cube.report.table import three_digits
+from ecocompute_cube.report.table import signed, three_digits
 from ecocompute_cube.units import kwh
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _bar(each: Shown) -> Bar | None:
         basis=each.basis,
         replicated=each.arm.sessions > 1,
         end=number(kj if high is None else max(kj, high)),
-        label=three_digits(kj) + (f"  ({change:+.1f} %)" if present(change) else ""),
+        label=three_digits(kj) + (f"  ({signed(change)} %)" if present(change) else ""),
     )
 
 
