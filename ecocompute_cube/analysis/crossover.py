@@ -30,7 +30,7 @@ from scipy import special
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import brentq, isotonic_regression
 
-from ecocompute_cube.analysis.ratios import replicates
+from ecocompute_cube.analysis.ratios import as_percent, replicates, t_interval
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
 from ecocompute_cube.model.crossover import (
     Crossover,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from ecocompute_cube.model.claims import Unit
+    from ecocompute_cube.model.claims import Interval, Unit
 
     Floats = npt.NDArray[np.float64]
 
@@ -72,6 +72,7 @@ class _Knot(NamedTuple):
     params_b: float
     models: tuple[str, ...]
     values: tuple[float, ...]
+    interval: Interval | Absent  #: of their mean, by their own spread
 
     @property
     def mean(self) -> float:
@@ -95,7 +96,7 @@ class _Curves(NamedTuple):
 
 def crossover(measured: Iterable[Measured], confidence: float) -> Crossover:
     """Fit changes over size; a refusal with its reason where they cannot be."""
-    knots, unit = _knots(tuple(measured))
+    knots, unit = _knots(tuple(measured), confidence)
     spread = _pooled(knots)
     if len(knots) < LEAST_SIZES:
         return _refused(
@@ -119,23 +120,19 @@ def crossover(measured: Iterable[Measured], confidence: float) -> Crossover:
 # What is fitted
 
 
-def _knots(measured: Sequence[Measured]) -> tuple[tuple[_Knot, ...], Unit]:
+def _knots(measured: Sequence[Measured], confidence: float) -> tuple[tuple[_Knot, ...], Unit]:
     """Models of exactly one size together; sessions as replicates where any size has several."""
     sizes: dict[float, list[Measured]] = {}
     for each in sorted(measured, key=lambda each: (each.params_b, each.model)):
         sizes.setdefault(each.params_b, []).append(each)
     by_session = any(len({s for s, _ in each.logs}) > 1 for each in measured)
-    return (
-        tuple(
-            _Knot(
-                size,
-                tuple(dict.fromkeys(each.model for each in here)),
-                tuple(value for each in here for value in _values(each, by_session)),
-            )
-            for size, here in sizes.items()
-        ),
-        "sessions" if by_session else "blocks",
-    )
+    unit: Unit = "sessions" if by_session else "blocks"
+    knots = []
+    for size, here in sizes.items():
+        values = tuple(value for each in here for value in _values(each, by_session))
+        models = tuple(dict.fromkeys(each.model for each in here))
+        knots.append(_Knot(size, models, values, t_interval(values, confidence, unit)))
+    return tuple(knots), unit
 
 
 def _values(each: Measured, by_session: bool) -> tuple[float, ...]:
@@ -386,6 +383,7 @@ def _points(knots: Sequence[_Knot]) -> tuple[SizePoint, ...]:
             models=knot.models,
             change_pct=_changed(knot.mean),
             n=len(knot.values),
+            interval_pct=as_percent(knot.interval),
         )
         for knot in knots
     )

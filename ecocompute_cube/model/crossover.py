@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ecocompute_cube.model.base import Absent, Count, MaybeFloat, Record
-from ecocompute_cube.model.claims import Unit
+from ecocompute_cube.model.claims import Interval, Unit
+from ecocompute_cube.model.readings import EARLY
 
 Size = Annotated[float, Field(gt=0)]
 CrossoverStatus = Literal["crosses", "not in this range", "undecided", "refused"]
@@ -28,6 +29,7 @@ class SizePoint(Record):
     models: tuple[str, ...]
     change_pct: float  #: geometric mean over the replicates
     n: int = Field(ge=1)  #: replicates
+    interval_pct: Interval | Absent = EARLY  #: by their own spread, not the pooled one
 
 
 class CurvePoint(Record):

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _MOST_SAID: Final = 8  # arms that a sentence can hold
 
-_WORDS = {
+#: What a verdict says of an arm.
+WORDS: Final = {
     Verdict.LOWER: "saves energy",
     Verdict.HIGHER: "costs energy",
     Verdict.SAME: "changes nothing that matters",
@@ -73,7 +74,7 @@ def _said(compared: Mapping[str, Comparison]) -> str:
     for each in compared.values():
         by_verdict.setdefault(each.verdict, []).append(each)
     counted = [
-        f"{len(alike)} of {len(compared)} arms: {_WORDS[verdict]}{_range(alike)}"
+        f"{len(alike)} of {len(compared)} arms: {WORDS[verdict]}{_range(alike)}"
         for verdict, alike in sorted(by_verdict.items())
     ]
     return "; ".join(counted)
@@ -122,7 +123,7 @@ def describe(comparison: Comparison) -> str:
 
 def _words(comparison: Comparison) -> str:
     if not against_itself(comparison.arm, comparison.against):
-        return _WORDS[comparison.verdict]
+        return WORDS[comparison.verdict]
     found = comparison.interval_pct
     if not present(found):
         return _AA_WORDS[comparison.verdict]

@@ -27,7 +27,7 @@ from ecocompute_cube.report.charts.power import MOST_VISITS, power_data
 from ecocompute_cube.report.charts.spec import as_svg
 from ecocompute_cube.report.measured import MEASURED, measured_rows
 from ecocompute_cube.report.merged import published_curves
-from ecocompute_cube.report.merged_text import merged_text
+from ecocompute_cube.report.merged_text import merged_text, pooled_words
 from ecocompute_cube.report.proof import BLOCKS, LOADED, block_rows, loaded_rows
 from ecocompute_cube.report.shown import shown_arms
 from ecocompute_cube.report.text import (
@@ -61,7 +61,7 @@ def as_html(
     reports: Sequence[Report], visits: Sequence[PowerShown] = (), together: Merged | None = None
 ) -> str:
     """Every run on one page. Whatever comes from a journal is escaped."""
-    shown = shown_arms(reports)
+    shown = shown_arms(reports, together.pooled if together else ())
     curves = together.crossovers if together else ()
     script = _own_script()
     return (
@@ -82,6 +82,7 @@ def as_html(
                 (name, curve.runs, curve.crossover.says)
                 for name, curve in zip(labels(curves), curves, strict=True)
             ],
+            pooled=pooled_words(together.pooled) if together else (),
             merged=merged_text(together).splitlines() if together else (),
             confidences=_confidences(reports),
             factors=_factors(),

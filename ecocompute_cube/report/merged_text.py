@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.model.base import MaybeStr, present, printable
-from ecocompute_cube.report.table import signed, table
+from ecocompute_cube.model.plan import BASELINE
+from ecocompute_cube.report.answer import WORDS
+from ecocompute_cube.report.table import counted, signed, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from ecocompute_cube.model.merged import ArmKind, Differing, Pooled, SizeCurve
     from ecocompute_cube.report.merged import Merged
 
+_MOST_SAID: Final = 8  # arms that a first screen can hold
 _POOLED: Final = ("arm", "versus FP16", "interval", "n", "boards", "verdict")
 _CURVES: Final = ("precision", "workload", "board", "sizes", "crossover", "says")
 
@@ -23,6 +26,29 @@ def merged_text(found: Merged) -> str:
     """Tables of pooled arms and of curves, and what keeps arms apart; empty of a single run."""
     lines = [*_pooled(found.pooled), *_apart(found), *_curves(found.crossovers)]
     return "".join(f"{printable(line)}\n" for line in lines)
+
+
+def pooled_words(found: Sequence[Pooled]) -> tuple[str, ...]:
+    """A sentence an arm that several runs measured alike; of very many only the first."""
+    said = [printable(_sentence(one)) for one in found[:_MOST_SAID]]
+    if len(found) > _MOST_SAID:
+        said.append(f"The table holds {len(found) - _MOST_SAID} more.")
+    return tuple(said)
+
+
+def _sentence(one: Pooled) -> str:
+    held = one.interval_pct
+    span = (
+        f"{100 * held.confidence:g}% interval {interval_words(held)}"
+        if present(held)
+        else held.reason
+    )
+    lowered = f" Its tier is lowered by {', '.join(one.lowered_by)}." if one.lowered_by else ""
+    return (
+        f"{arm_words(one.arm)} {WORDS[one.verdict]} against {BASELINE} "
+        f"({signed(one.change_pct)} %, {span}, n = {counted(one.n, one.unit.removesuffix('s'))} on "
+        f"{counted(one.boards, 'board')}).{lowered}"
+    )
 
 
 def _pooled(each: Sequence[Pooled]) -> list[str]:

@@ -122,11 +122,18 @@ def as_markdown(report: Report) -> str:
     return "\n".join([f"| {head} |", f"|{rule}|", *(f"| {line} |" for line in body)])
 
 
-def as_summary(reports: Sequence[Report]) -> str:
-    """Every run for a pull request: question, answer, table, and what lowers the tier."""
+def as_summary(reports: Sequence[Report], together: Sequence[str] = ()) -> str:
+    """Every run for a pull request: question, answer, table, and what lowers the tier.
+
+    ``together`` are sentences that several runs say together; they come first.
+    """
+    said = [f"- {_cell(sentence)}" for sentence in together]
+    first = (
+        [f"### What these {len(reports)} runs say together\n\n" + "\n".join(said)] if said else []
+    )
     parts = (_summary(report) for report in reports)
     notice = "Not wall power; unverified, not an MLPerf result, GPU-only NVML energy."
-    return "\n\n".join([*parts, notice]) + "\n"
+    return "\n\n".join([*first, *parts, notice]) + "\n"
 
 
 def _summary(report: Report) -> str:

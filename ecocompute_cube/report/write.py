@@ -28,6 +28,7 @@ from ecocompute_cube.report.csv import as_csv
 from ecocompute_cube.report.energy_json import energy_reports
 from ecocompute_cube.report.html import as_html
 from ecocompute_cube.report.merged import Merged, merged
+from ecocompute_cube.report.merged_text import pooled_words
 from ecocompute_cube.report.power import power_shown
 from ecocompute_cube.report.recompute import ARMS_FOLDER
 from ecocompute_cube.report.run import read_run
@@ -138,7 +139,7 @@ def write_report(results: Path, folder: Path, say: Callable[[str], None]) -> Wri
     pages = {
         "results.csv": as_csv(written.reports),
         "report.html": as_html(written.reports, written.visits, written.together),
-        "summary.md": as_summary(written.reports),
+        "summary.md": as_summary(written.reports, pooled_words(written.together.pooled)),
         "report.json": document_text(
             ReportFile(
                 format="ecocompute-report-file/1",
@@ -185,7 +186,9 @@ def _put_together(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def _figures(written: Written) -> dict[str, bytes]:
     """The charts that people put into papers, as SVG and PNG."""
-    charts = charts_of(shown_arms(written.reports), written.together.crossovers, ())
+    charts = charts_of(
+        shown_arms(written.reports, written.together.pooled), written.together.crossovers, ()
+    )
     kept = [chart for chart in charts if chart.name in _PRINTED]
     drawn = {f"{_FIGURES}/{chart.name}.svg": as_svg(chart.spec).encode() for chart in kept}
     return drawn | {f"{_FIGURES}/{chart.name}.png": as_png(chart.spec) for chart in kept}

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecocompute_cube.analysis.crossover import Measured, crossover
+from ecocompute_cube.analysis.ratios import as_percent, t_interval
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.crossover import Crossover, SizeRange
 from ecocompute_cube.model.published import published
@@ -131,6 +132,21 @@ def test_blocks_are_the_replicate_until_a_size_has_several_sessions() -> None:
     found = crossover([blocks[0]._replace(logs=again), *blocks[1:]], 0.95)
     assert (found.unit, found.degrees) == ("sessions", 1)
     assert [point.n for point in found.points] == [2, 1, 1, 1, 1, 1]
+
+
+def test_a_point_has_an_interval_by_its_own_replicates_or_says_why_not() -> None:
+    several = crossover(sizes_with(falling(2.0)), 0.95)
+    for point, change in zip(several.points, falling(2.0), strict=True):
+        assert present(point.interval_pct) and point.interval_pct.n == point.n == 3
+        logs = [change - 0.01, change, change + 0.01]
+        own = as_percent(t_interval(logs, 0.95, "sessions"))
+        assert present(own)
+        assert point.interval_pct.low == pytest.approx(own.low)
+        assert point.interval_pct.high == pytest.approx(own.high)
+    one = crossover(sizes_with(falling(2.0), n=1), 0.95)
+    for point in one.points:
+        assert isinstance(point.interval_pct, Absent)
+        assert "a spread needs at least two" in point.interval_pct.reason
 
 
 def test_one_replicate_a_size_has_a_fit_and_no_range() -> None:

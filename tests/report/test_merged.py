@@ -15,8 +15,11 @@ from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, read_journal
 from ecocompute_cube.model.merged import SizeCurve
 from ecocompute_cube.model.report import Report, ReportFile
+from ecocompute_cube.report.charts.energy import energy_chart
 from ecocompute_cube.report.merged import merged, published_curves
-from ecocompute_cube.report.merged_text import merged_text
+from ecocompute_cube.report.merged_text import merged_text, pooled_words
+from ecocompute_cube.report.shown import shown_arms
+from ecocompute_cube.report.table import signed
 from ecocompute_cube.report.write import read_results, write_report
 
 from ..model.facts import write_journal
@@ -172,6 +175,33 @@ def _named(curve: SizeCurve) -> tuple[str, str, str]:
 def test_recorded_runs_natively_and_in_the_container_are_pooled() -> None:
     (one,) = read_results(H200 / "container").together.pooled
     assert (one.n, one.unit, one.verdict) == (6, "sessions", "higher")
+
+
+def test_what_runs_say_together_stands_first_on_the_page_and_in_the_summary(
+    results: Path, tmp_path: Path
+) -> None:
+    written = write_report(results, tmp_path, lambda _: None)
+    (one,) = written.together.pooled
+    (sentence,) = pooled_words(written.together.pooled)
+    assert present(one.interval_pct)
+    low, high = one.interval_pct.low, one.interval_pct.high
+    assert f"{signed(one.change_pct)} %, 95% interval {signed(low)} to {signed(high)} %" in sentence
+    assert "n = 2 sessions on 1 board" in sentence
+    page, summary = ((tmp_path / name).read_text() for name in ("report.html", "summary.md"))
+    assert page.index(sentence) < page.index("Does quantizing")
+    assert summary.index(sentence) < summary.index("Does quantizing")
+
+
+def test_bars_are_filled_where_runs_that_agree_make_two_sessions(results: Path) -> None:
+    found = read_results(results)
+    arms = shown_arms(found.reports, found.together.pooled)
+    assert {each.replicates for each in arms} == {2}  # the arm, and what it is held against
+    assert all("together with other runs 2 sessions" in each.basis for each in arms)
+    chart = energy_chart(arms)
+    assert chart is not None
+    assert all(bar["replicated"] for bar in chart.spec["data"]["values"])  # type: ignore[index]  # a dict
+    alone = shown_arms(found.reports)
+    assert {each.replicates for each in alone} == {1}
 
 
 def test_recorded_runs_by_other_windows_are_kept_apart_and_alike_ones_taken_together() -> None:

@@ -267,7 +267,7 @@ def test_the_first_screen_names_board_and_basis(measurement: Report) -> None:
 def test_runs_together_stand_in_lines(measurement: Report) -> None:
     runs = [measurement.model_copy(update={"run_id": f"run-{n}"}) for n in range(2)]
     page = as_html(runs, (), merged(runs))
-    told = page.split("<h3>These runs together</h3>")[1].split("</pre>")[0]
+    told = page.split("These runs together</h3>")[1].split("</pre>")[0]
     assert "several runs, taken together:\narm " in told
 
 

@@ -207,7 +207,26 @@ def test_measured_sizes_are_joined(reports: tuple[Report, ...]) -> None:
         for layer in chart.spec["layer"]  # type: ignore[attr-defined]  # a list
         if layer["data"] == {"name": "points"}
     ]
-    assert joined == ["line", "point"]
+    assert joined == ["line", "rule", "point"]
+
+
+def test_a_point_shows_its_own_interval_and_a_wide_one_does_not_stretch_the_picture(
+    reports: tuple[Report, ...],
+) -> None:
+    curves = merged(reports).crossovers
+    curve = next(c for c in curves if any(present(p.interval_pct) for p in c.crossover.points))
+    point = next(p for p in curve.crossover.points if present(p.interval_pct))
+    assert present(point.interval_pct)
+    wide = point.interval_pct.model_copy(update={"low": -99.0, "high": 9999.0})
+    only = curve.crossover.model_copy(
+        update={"points": (point.model_copy(update={"interval_pct": wide}),)}
+    )
+    chart = crossover_chart([curve.model_copy(update={"crossover": only})])
+    assert chart is not None
+    assert chart.rows[0][4:6] == (-99.0, 9999.0)
+    (drawn,) = chart.spec["datasets"]["points"]  # type: ignore[index]  # a dict
+    assert drawn["low"] == pytest.approx(point.change_pct - 10, abs=0.01)
+    assert drawn["high"] == pytest.approx(point.change_pct + 10, abs=0.01)
 
 
 def test_of_many_sweeps_the_first_are_drawn(reports: tuple[Report, ...]) -> None:

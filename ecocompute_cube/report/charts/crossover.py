@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.model.base import MaybeFloat, present, printable
-from ecocompute_cube.report.charts.spec import Cell, Chart, Spec, number, vega_lite
+from ecocompute_cube.report.charts.spec import Cell, Chart, Spec, number, spanned, vega_lite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ecocompute_cube.model.crossover import SizePoint
     from ecocompute_cube.model.merged import SizeCurve
 
 _HEAD: Final = (
@@ -17,6 +18,8 @@ _HEAD: Final = (
     "billion parameters",
     "models",
     "change in %",
+    "low",
+    "high",
     "replicates",
     "where it turns",
 )
@@ -26,6 +29,7 @@ _SIZE: Final = {
     "title": "billion parameters",
     "scale": {"type": "log"},
 }
+_LEAST_REACH: Final = 10.0  # percent, beyond the points
 _MOST_NAMED: Final = 12  # curves that a legend names: beyond, colours repeat, and the table tells
 Data = dict[str, object]
 
@@ -39,8 +43,8 @@ def crossover_chart(curves: Sequence[SizeCurve]) -> Chart | None:
         title="Change against model size",
         says="Change of energy against FP16 over model size: measured points joined by thin lines, "
         "and from three sizes on the monotone fit (thick) with its band; below zero quantizing "
-        "saves. A point without a band says nothing of its scatter: intervals are in the first "
-        "table.",
+        "saves. The line through a point is its interval by its own replicates, one has none; "
+        "where it leaves the picture, the table holds its ends.",
         spec=_lines(curves),
         head=_HEAD,
         rows=tuple(
@@ -80,7 +84,8 @@ def _rows(curve: SizeCurve, name: str) -> Iterable[tuple[Cell, ...]]:
     for point in curve.crossover.points:
         models = printable(", ".join(point.models))
         change = number(point.change_pct)
-        yield name, point.params_b, models, change, point.n, curve.crossover.says
+        low, high = spanned(point.interval_pct)
+        yield name, point.params_b, models, change, low, high, point.n, curve.crossover.says
 
 
 def curve_data(curves: Sequence[SizeCurve]) -> list[Data]:
@@ -126,8 +131,9 @@ def _fit(curves: Sequence[SizeCurve]) -> list[Data]:
 
 
 def _lines(curves: Sequence[SizeCurve]) -> Spec:
+    reach = _reach(curves)
     points = [
-        _point(curve, name, each.params_b, each.change_pct)
+        _point(curve, name, each.params_b, each.change_pct) | _ends(each, reach)
         for curve, name in zip(curves, labels(curves), strict=True)
         for each in curve.crossover.points
     ]
@@ -138,6 +144,20 @@ def _lines(curves: Sequence[SizeCurve]) -> Spec:
         datasets={"points": points, "fit": _fit(curves), "published": [], "yours": []},
         layer=_layers(named=named),
     )
+
+
+def _reach(curves: Sequence[SizeCurve]) -> tuple[float, float]:
+    """How far the picture goes: an interval of two replicates may be wider than all else."""
+    changes = [each.change_pct for curve in curves for each in curve.crossover.points]
+    beyond = max(_LEAST_REACH, max(changes) - min(changes))
+    return min(changes) - beyond, max(changes) + beyond
+
+
+def _ends(point: SizePoint, reach: tuple[float, float]) -> Data:
+    low, high = spanned(point.interval_pct)
+    if low is None or high is None:
+        return {"low": None, "high": None}
+    return {"low": max(low, reach[0]), "high": min(high, reach[1])}
 
 
 def _layers(*, named: bool) -> list[Data]:
@@ -179,6 +199,17 @@ def _layers(*, named: bool) -> list[Data]:
             "data": {"name": "points"},
             "mark": {"type": "line", "strokeWidth": 1},
             "encoding": {"x": _SIZE, "y": change, "color": colour, "detail": runs},
+        },
+        {
+            "data": {"name": "points"},
+            "transform": [{"filter": "datum.low !== null"}],
+            "mark": {"type": "rule", "strokeWidth": 1.5},
+            "encoding": {
+                "x": _SIZE,
+                "y": {"field": "low", "type": "quantitative"},
+                "y2": {"field": "high"},
+                "color": colour,
+            },
         },
         {
             "data": {"name": "points"},

@@ -29,7 +29,8 @@ _WHAT: Final = (
     "Board energy of each arm for a million output tokens (in phase prefill: prompt tokens)."
 )
 _OF_ARMS: Final = (
-    "Filled bars rest on two sessions or more, hollow ones on one. The line across a bar's end is "
+    "Filled bars rest on two sessions or more, of one run or of several that agree; hollow ones on "
+    "one. The line across a bar's end is "
     "its interval; one block has none. In brackets: the change against the baseline."
 )
 _OF_MODELS: Final = "A row a model, a stroke an arm; intervals are in the table."
@@ -90,7 +91,7 @@ def _bar(each: Shown) -> Bar | None:
         low=low,
         high=high,
         basis=each.basis,
-        replicated=each.arm.sessions > 1,
+        replicated=each.replicates > 1,
         end=number(kj if high is None else max(kj, high)),
         label=three_digits(kj) + (f"  ({signed(change)} %)" if present(change) else ""),
     )
