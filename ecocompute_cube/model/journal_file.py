@@ -55,8 +55,8 @@ def read_journal(path: Path) -> Journal:
     Raises JournalBroken for a line that does not follow from the one before it, or for a journal
     without a single whole line.
     """
-    if path.is_fifo():  # it would be waited for
-        raise JournalBroken(f"{path.name} is a pipe, not a file.", "Restore the original file.")
+    if path.exists() and not path.is_file():  # a pipe or a device might never end
+        raise JournalBroken(f"{path.name} is not a regular file.", "Restore the original file.")
     *whole, torn = path.read_bytes().split(b"\n")
     lines: list[Line] = []
     head = GENESIS

@@ -60,7 +60,7 @@ def shown_arms(reports: Sequence[Report], pooled: Sequence[Pooled] = ()) -> tupl
             arm,
             _group(arm, several=several),
             _label(arm),
-            max(arm.sessions, together.get(_kind(report, arm), 0)),
+            max(arm.sessions, together.get(_kind(report, arm), 0) if arm.replica == 1 else 0),
         )
         for report, arm in everyone
     ]

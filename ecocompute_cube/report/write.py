@@ -7,6 +7,7 @@ import json
 import os
 from collections import defaultdict
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.analysis.documents import schema_errors
@@ -37,7 +38,6 @@ from ecocompute_cube.report.text import as_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from pydantic import BaseModel
 
@@ -211,12 +211,12 @@ def read_results(results: Path) -> Written:
     """
     claims: list[_Claim] = []
     unreadable: list[str] = []
-    for journal in sorted(results.rglob(JOURNAL_NAME)):
+    for folder in _run_folders(results):
         try:
-            claims.append(_claim(journal.parent))
+            claims.append(_claim(folder))
         except (JournalBroken, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else error
-            unreadable.append(f"{journal.parent.name}: {why}")
+            unreadable.append(f"{folder.name}: {why}")
     kept, disputed = _one_a_run(claims)
     unreadable = [printable(told) for told in (*unreadable, *disputed)]
     if not kept:
@@ -228,6 +228,15 @@ def read_results(results: Path) -> Written:
     reports = tuple(claim.report for claim in kept)
     visits = tuple(visit for claim in kept for visit in claim.visits)
     return Written(reports, tuple(unreadable), visits, merged(reports))
+
+
+def _run_folders(results: Path) -> list[Path]:
+    """Wherever something is called a journal: rglob would pass over a link that leads nowhere."""
+    return sorted(
+        Path(folder)
+        for folder, folders, files in os.walk(results)
+        if JOURNAL_NAME in files or JOURNAL_NAME in folders
+    )
 
 
 def _claim(folder: Path) -> _Claim:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,31 @@ def test_an_odd_window_never_becomes_a_number(
         assert isinstance(nf4.energy, Absent)
         assert nf4.energy.reason
         assert isinstance(nf4.vs_baseline, Absent) or nf4.vs_baseline.verdict == "invalid"
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("a link to nothing", "No such file"),
+        ("a link to a device", "not a regular file"),
+        ("a pipe", "not a regular file"),
+        ("a folder", "not a regular file"),
+    ],
+)
+def test_what_is_no_file_is_named_and_not_waited_for(
+    facts: tuple[Fact, ...], tmp_path: Path, kind: str, words: str
+) -> None:
+    (tmp_path / "good").mkdir()
+    write_journal(tmp_path / "good" / JOURNAL_NAME, facts)
+    odd_one = tmp_path / "odd" / JOURNAL_NAME
+    odd_one.parent.mkdir()
+    if kind == "a pipe":
+        os.mkfifo(odd_one)
+    elif kind == "a folder":
+        odd_one.mkdir()
+    else:
+        odd_one.symlink_to("/dev/zero" if "device" in kind else "nowhere")
+    found = read_results(tmp_path)
+    (told,) = found.unreadable
+    assert told.startswith("odd: ") and words in told
+    assert len(found.reports) == 1
