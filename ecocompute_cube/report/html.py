@@ -28,6 +28,7 @@ from ecocompute_cube.report.charts.spec import as_svg
 from ecocompute_cube.report.measured import MEASURED, measured_rows
 from ecocompute_cube.report.merged import published_curves
 from ecocompute_cube.report.merged_text import merged_text, pooled_words
+from ecocompute_cube.report.page_schemas import page_schemas
 from ecocompute_cube.report.proof import BLOCKS, LOADED, block_rows, loaded_rows
 from ecocompute_cube.report.shown import shown_arms
 from ecocompute_cube.report.text import (
@@ -86,6 +87,7 @@ def as_html(
             merged=merged_text(together).splitlines() if together else (),
             confidences=_confidences(reports),
             factors=_factors(),
+            schemas=_json(page_schemas()),
             style=Markup(_read("report.css")),  # noqa: S704 (our own file)
             vega=Markup(vega_script()),  # noqa: S704 (the bundle of vl-convert)
             script=Markup(script),  # noqa: S704 (our own file)
@@ -166,7 +168,7 @@ def _read(name: str) -> str:
 
 
 def _own_script() -> str:
-    return _read("report.js")
+    return _read("schema.js") + _read("report.js")
 
 
 @cache

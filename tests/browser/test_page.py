@@ -111,7 +111,8 @@ def test_a_dropped_document_is_a_point_and_goes_nowhere(page: Seen) -> None:
         (b"{", "is no JSON"),
         (b'{"a": NaN}', "is no JSON"),
         (b"[]", "no energy.json"),
-        (b'{"schema_version": "ecocompute-energy/2.0"}', "results.basis missing"),
+        (b"null", "no energy.json"),
+        (b'{"schema_version": "ecocompute-energy/2.0"}', "benchmark: is missing"),
         (b" " * (3 * 2**20), "MiB"),
     ],
 )

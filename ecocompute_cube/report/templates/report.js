@@ -190,19 +190,18 @@
   // ---- run it yourself ----
   const at = (object, path) => path.split(".").reduce((o, key) => (o === null || o === undefined ? undefined : o[key]), object);
   const text = (value, most = 80) => (typeof value === "string" ? value.slice(0, most) : undefined);
-  // What a point needs of a document; the whole schema is what `ecocompute validate` checks.
-  const NEEDED = {
-    schema_version: (v) => typeof v === "string" && /^ecocompute-energy\/[12]\./.test(v),
-    system_under_test: (v) => typeof v === "object" && v !== null,
-    workload: (v) => typeof v === "object" && v !== null,
-    results: (v) => typeof v === "object" && v !== null,
-    "results.basis": (v) => typeof v === "string",
+  const schemas = json(byId("schemas"));
+  const MOST_WRONG = 4; // sentences; one mistake can make many
+  const check = (document_) => {
+    const version = /^ecocompute-energy\/([12])\./.exec(at(document_, "schema_version"));
+    if (!version) throw new Error("it is no energy.json: its schema_version is not ecocompute-energy/1.x or 2.x");
+    const wrong = schemaErrors(schemas[version[1]], document_);
+    const more = wrong.length > MOST_WRONG ? `; and ${wrong.length - MOST_WRONG} more` : "";
+    if (wrong.length) throw new Error(`it fails its schema: ${wrong.slice(0, MOST_WRONG).map((line) => line.slice(0, 200)).join("; ")}${more}; ecocompute validate tells all`);
   };
   const read = (document_) => {
-    const wrong = Object.keys(NEEDED).filter((path) => !NEEDED[path](at(document_, path)));
-    if (wrong.length) throw new Error(`it is no energy.json: ${wrong.join(", ")} missing or of another kind`);
+    check(document_);
     const energy = at(document_, "results.energy_per_token_mj");
-    if (energy !== null && !(Number.isFinite(energy) && energy > 0)) throw new Error("results.energy_per_token_mj is no positive number");
     return {
       model: text(at(document_, "workload.model_name")) ?? "unnamed",
       N: at(document_, "workload.params_b"),
