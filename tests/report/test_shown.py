@@ -10,7 +10,8 @@ import pytest
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.report import ArmReport, Report
 from ecocompute_cube.report.charts.crossover import crossover_chart, labels
-from ecocompute_cube.report.charts.energy import MOST_ARMS, energy_chart
+from ecocompute_cube.report.charts.energy import energy_chart
+from ecocompute_cube.report.charts.many import MOST_ARMS
 from ecocompute_cube.report.charts.quality import quality_chart
 from ecocompute_cube.report.charts.sweeps import sweep_charts
 from ecocompute_cube.report.charts.why import why_chart
@@ -173,7 +174,33 @@ def test_a_chart_that_leaves_arms_out_says_so_and_its_table_does_not(
     chart = quality_chart(shown_arms([many]))
     assert chart is not None
     assert len(chart.rows) == len(many.arms)
-    assert f"the first {MOST_ARMS} of {len(many.arms)}" in chart.says
+    assert f"Of {len(many.arms)} arms it draws the mean" in chart.says
+    drawn = chart.spec["data"]["values"]  # type: ignore[index]  # a dict
+    once = quality_chart(shown_arms([report]))
+    assert once is not None
+    alone = once.spec["data"]["values"]  # type: ignore[index]  # a dict
+    assert [(p["kj"], p["delta"]) for p in drawn] == [
+        (pytest.approx(p["kj"]), pytest.approx(p["delta"])) for p in alone
+    ]
+
+
+def test_of_many_explained_arms_the_mean_of_each_model_and_runtime_is_stacked(
+    reports: tuple[Report, ...],
+) -> None:
+    report = run(reports, "arms-0.5b")
+    chart = why_chart(shown_arms([with_arms(report, *report.arms * MOST_ARMS)]))
+    assert chart is not None
+    assert len(chart.rows) == len(report.arms) * MOST_ARMS
+    drawn = chart.spec["data"]["values"]  # type: ignore[index]  # a dict
+    stacked = {(value["arm"], value["part"]): value["mj"] for value in drawn}
+    waiting = [
+        arm.why.idle_waiting_mj
+        for arm in report.arms
+        if present(arm.why) and arm.runtime == "eager"
+    ]
+    name = f"eager, {len(waiting) * MOST_ARMS} arms"
+    told = stacked[name, "idle, waiting for the host"]
+    assert told == pytest.approx(sum(waiting) / len(waiting), rel=1e-4)
 
 
 def test_a_sweep_joins_no_two_runs(reports: tuple[Report, ...]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import present
+from ecocompute_cube.report.charts.many import MOST_ARMS
 from ecocompute_cube.report.charts.spec import (
     Cell,
     Chart,
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ecocompute_cube.report.shown import Shown
-
-MOST_ARMS: Final = 50  #: beyond, a chart shows models
 
 _HEAD: Final = ("model", "arm", "kJ per 1M tokens", "low", "high", "kWh per 1M tokens", "basis")
 _WHAT: Final = (
@@ -64,13 +63,6 @@ def energy_chart(shown: Sequence[Shown]) -> Chart | None:
         head=_HEAD,
         rows=tuple(_row(bar) for bar in bars),
     )
-
-
-def first_of(arms: int) -> str:
-    """What a chart says that has no room for all of them; nothing where it has."""
-    if arms <= MOST_ARMS:
-        return ""
-    return f" Drawn are the first {MOST_ARMS} of {arms} arms; the table holds all."
 
 
 def _row(bar: Bar) -> tuple[Cell, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ecocompute_cube.report.charts.energy import MOST_ARMS, first_of
+from ecocompute_cube.report.charts.many import MOST_ARMS, first_of
 from ecocompute_cube.report.charts.spec import INK, Chart, Spec, vega_lite
 
 if TYPE_CHECKING:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.manifest import Weights
-from ecocompute_cube.report.charts.energy import MOST_ARMS, first_of
+from ecocompute_cube.report.charts.many import MOST_ARMS, MOST_MEANS, alike, meant
 from ecocompute_cube.report.charts.spec import Chart, Spec, number, spanned, vega_lite
 
 if TYPE_CHECKING:
@@ -46,12 +47,14 @@ def quality_chart(shown: Sequence[Shown]) -> Chart | None:
     points = _points(shown)
     if len(points) < _LEAST:
         return None
+    means = _means(points)
+    few = len(points) <= MOST_ARMS
     again = "" if all(point.original for point in points) else _AGAIN
     return Chart(
         name="quality",
         title="Energy against quality",
-        says=f"{_SAYS}{again}{first_of(len(points))}",
-        spec=_scatter(points[:MOST_ARMS]),
+        says=f"{_SAYS}{again}{meant(len(points), len(means), 'model, precision and runtime')}",
+        spec=_scatter(points if few else means[:MOST_MEANS]),
         head=(
             "model",
             "arm",
@@ -101,13 +104,32 @@ def _points(shown: Sequence[Shown]) -> list[Point]:
             best=False,
         )
         found.append(point)
-    return [point._replace(best=not _beaten(point, found)) for point in found]
+    rivals = {
+        (those[0].run, those[0].group): those for those in alike(found, lambda p: (p.run, p.group))
+    }
+    return [
+        point._replace(best=not _beaten(point, rivals[point.run, point.group])) for point in found
+    ]
+
+
+def _means(points: Sequence[Point]) -> list[Point]:
+    """A point a model, precision and runtime; none of them is said to be on a front."""
+    return [
+        those[0]._replace(
+            arm=f"{those[0].short}, {len(those)} arms",
+            kj=number(fmean(p.kj for p in those)),
+            delta=number(fmean(p.delta for p in those)),
+            low=None,
+            high=None,
+            best=False,
+        )
+        for those in alike(points, lambda p: (p.group, p.short))
+    ]
 
 
 def _beaten(point: Point, others: Sequence[Point]) -> bool:
     return any(
-        (other.run, other.group) == (point.run, point.group)
-        and other.kj <= point.kj
+        other.kj <= point.kj
         and other.delta <= point.delta
         and (other.kj, other.delta) != (point.kj, point.delta)
         for other in others
