@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections import defaultdict
@@ -19,7 +18,7 @@ from ecocompute_cube.errors import (
     output_error,
 )
 from ecocompute_cube.model.base import printable
-from ecocompute_cube.model.files import part_folder, sync_folder, write_whole
+from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.model.report import ReportFile
 from ecocompute_cube.report.build import build_report
@@ -27,6 +26,7 @@ from ecocompute_cube.report.charts.every import charts_of
 from ecocompute_cube.report.charts.spec import as_png, as_svg
 from ecocompute_cube.report.csv import as_csv
 from ecocompute_cube.report.energy_json import energy_reports
+from ecocompute_cube.report.folder import put_together
 from ecocompute_cube.report.html import as_html
 from ecocompute_cube.report.merged import Merged, merged
 from ecocompute_cube.report.merged_text import pooled_words
@@ -37,7 +37,7 @@ from ecocompute_cube.report.shown import shown_arms
 from ecocompute_cube.report.text import as_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pydantic import BaseModel
 
@@ -152,36 +152,10 @@ def write_report(results: Path, folder: Path, say: Callable[[str], None]) -> Wri
     # report.json comes last: who finds it finds all that it speaks of.
     files = _figures(written) | {name: text.encode() for name, text in pages.items()}
     with _report_dir():
-        _put_together(folder, files)
+        put_together(folder, files, _FIGURE_FILES - files.keys())
     for name in files:
         say(f"wrote {name}")
     return written
-
-
-def _put_together(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write every file beside its place before the first gets its name: all of them or none.
-
-    A figure that an earlier report had and this one has not goes. Raises DiskFull or OutputError.
-    """
-    doing = f"make the folder '{folder.name}'"
-    try:
-        (folder / _FIGURES).mkdir(parents=True, exist_ok=True)
-        with part_folder(folder, "report") as part:
-            (part / _FIGURES).mkdir()
-            for name, content in files.items():
-                doing = f"write {name}"
-                write_whole(part / name, content)
-                if (folder / name).is_dir():
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            for name in files:
-                (part / name).replace(folder / name)
-        for name in _FIGURE_FILES - files.keys():
-            doing = f"remove {name}"
-            (folder / name).unlink(missing_ok=True)
-        sync_folder(folder / _FIGURES)
-        sync_folder(folder)
-    except OSError as error:
-        raise output_error(error, doing) from error
 
 
 def _figures(written: Written) -> dict[str, bytes]:
