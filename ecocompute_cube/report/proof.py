@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.model.base import Absent, present
-from ecocompute_cube.report.labels import arm_label, label_of
+from ecocompute_cube.report.labels import arm_label
 from ecocompute_cube.units import gib
 
 if TYPE_CHECKING:
@@ -70,25 +70,25 @@ def block_rows(report: Report) -> tuple[tuple[str, ...], ...]:
     if isinstance(report.schedule, Absent):
         return ()
     groups = len({block.group for block in report.schedule}) > 1
-    return tuple(_block(block, report.arms, groups=groups) for block in report.schedule)
+    labels = {arm.arm: arm_label(arm, report.arms) for arm in report.arms}
+    return tuple(_block(block, labels, groups=groups) for block in report.schedule)
 
 
 def _block(
-    block: BlockReport, arms: Sequence[ArmReport], *, groups: bool
+    block: BlockReport, labels: Mapping[str, str], *, groups: bool
 ) -> tuple[str, str, str, str]:
     name = f"{block.block + 1}, group {block.group + 1}" if groups else f"{block.block + 1}"
     return (
         str(block.session + 1),
         name,
-        ", ".join(_visited(arm, block, arms) for arm in block.order),
+        ", ".join(f"{labels.get(arm, arm)}{_trouble(arm, block)}" for arm in block.order),
         "yes" if block.counts else f"no: {block.why}",
     )
 
 
-def _visited(arm: str, block: BlockReport, arms: Sequence[ArmReport]) -> str:
-    """Its label, and what became of it where it was not measured."""
-    label = label_of(arm, arms)
+def _trouble(arm: str, block: BlockReport) -> str:
+    """What became of an arm that was not measured; nothing of one that was."""
     refused = next((each for each in block.refused if each.arm == arm), None)
     if refused is not None:
-        return f"{label} (refused at {refused.stage}: {refused.reason})"
-    return label if arm in block.measured else f"{label} (not measured)"
+        return f" (refused at {refused.stage}: {refused.reason})"
+    return "" if arm in block.measured else " (not measured)"
