@@ -132,7 +132,8 @@ def window_of(log: Log) -> list[str]:
 def test_a_visit_begins_with_a_session_as_fresh_as_when_it_was_prepared(tmp_path: Path) -> None:
     worker, log = loaded(plan(), tmp_path)
     worker.obey(Warm(place=PLACE, tick_s=0.1, own_processes=()))
-    assert log.count("renew") == 1 and log.index("renew") < log.index("generate")
+    first_pass = next(place for place, word in enumerate(log) if word.startswith("generate"))
+    assert log.count("renew") == 1 and log.index("renew") < first_pass
     log.clear()
     measured(worker)
     assert "renew" not in log
