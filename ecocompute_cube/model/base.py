@@ -51,6 +51,8 @@ def without_paths(text: str) -> str:
 
 def printable(text: str) -> str:
     """``text`` with the characters spelt out that a terminal or a drawing program would obey."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

@@ -12,7 +12,7 @@ from ecocompute_cube.analysis.idle import net_energy
 from ecocompute_cube.analysis.quality import delta_interval_pct, mean_nll, same_windows
 from ecocompute_cube.analysis.ratios import log_interval, paired_log_ratios, replicates
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
-from ecocompute_cube.model.claims import Comparison, Idle, Interval
+from ecocompute_cube.model.claims import Comparison, Finding, Idle, Interval
 from ecocompute_cube.model.journal import QualityScored
 from ecocompute_cube.model.plan import BASELINE, Arm, Phase
 from ecocompute_cube.model.readings import EARLY, PowerKind
@@ -47,7 +47,8 @@ def build_report(run: RunEvidence) -> Report:
     """What this run claims."""
     known, plan = run.known, run.known.run.plan
     comparisons = comparisons_of(run)
-    arms = tuple(_arm_report(run, arm, comparisons) for arm in known.arms)
+    findings = {arm.id: arm_findings(run, arm) for arm in known.arms}
+    arms = tuple(_arm_report(run, arm, comparisons, findings[arm.id]) for arm in known.arms)
     return Report(
         format=FORMAT,
         tool_version=known.run.tool_version,
@@ -64,7 +65,7 @@ def build_report(run: RunEvidence) -> Report:
         trends=trends_of(run),
         schedule=schedule(run.journal.records),
         sessions=_sessions(run),
-        findings=findings_of(run),
+        findings=findings_of(run, findings),
         evidence=EvidenceReport(
             journal_sha256=run.journal.head,
             lines=len(run.journal.lines),
@@ -75,7 +76,12 @@ def build_report(run: RunEvidence) -> Report:
     )
 
 
-def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...]) -> ArmReport:
+def _arm_report(
+    run: RunEvidence,
+    arm: Arm,
+    comparisons: tuple[Comparison, ...],
+    findings: tuple[Finding, ...],
+) -> ArmReport:
     manifest = run.manifest(arm)
     ready = run.known.ready.get(arm.id, ())
     never = Absent(reason="the arm never loaded")
@@ -83,7 +89,7 @@ def _arm_report(run: RunEvidence, arm: Arm, comparisons: tuple[Comparison, ...])
     decoded = windows or run.windows[arm.id]
     tokens = sum(window.tokens for window in decoded)
     took = sum(window.work_s for window in decoded)
-    lowering = (f.code for f in arm_findings(run, arm) if f.effect == "lowers the tier")
+    lowering = (f.code for f in findings if f.effect == "lowers the tier")
     return ArmReport(
         arm=arm.id,
         model=manifest.name,

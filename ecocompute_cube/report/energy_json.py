@@ -27,7 +27,7 @@ from ecocompute_cube.model.readings import EARLY, PowerKind
 from ecocompute_cube.report.apart import board_energies
 from ecocompute_cube.report.baselines import DOES_NOT_FIT, baseline_of
 from ecocompute_cube.report.build import perplexity, worst_source
-from ecocompute_cube.report.findings import arm_findings, findings_of
+from ecocompute_cube.report.findings import arm_findings, run_findings
 from ecocompute_cube.report.run import RunEvidence
 from ecocompute_cube.report.surroundings import environment, power_trace, sample_rate, thermal
 from ecocompute_cube.units import Joule, mj_per_token
@@ -136,8 +136,7 @@ def _energy_report(known: ArmEvidence) -> EnergyReport:
 
 
 def _findings(known: ArmEvidence) -> tuple[Finding, ...]:
-    of_run = tuple(f for f in findings_of(known.run) if f.subject == "run")
-    return (*of_run, *arm_findings(known.run, known.arm))
+    return (*run_findings(known.run), *arm_findings(known.run, known.arm))
 
 
 def _source(known: ArmEvidence) -> Literal["direct-nvml", "none", "scripted"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.analysis.gates import HOST_CHANGE
@@ -21,7 +22,7 @@ from ecocompute_cube.report.stopping import stopping_of
 from ecocompute_cube.report.trends import trend_findings
 
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Mapping
 
 
 #: What else must be said of weights that are not their maker's.
@@ -31,10 +32,9 @@ _NO_QUALITY: Final = {
 }
 
 
-def findings_of(run: RunEvidence) -> tuple[Finding, ...]:
-    """Every finding: of the run, of its models, of each arm."""
-    arms = tuple(finding for arm in run.known.arms for finding in arm_findings(run, arm))
-    return distinct((*_run_findings(run), *arms))
+def findings_of(run: RunEvidence, by_arm: Mapping[str, tuple[Finding, ...]]) -> tuple[Finding, ...]:
+    """Every finding: of the run, of its models, and ``by_arm`` those of each arm."""
+    return distinct((*run_findings(run), *chain.from_iterable(by_arm.values())))
 
 
 def arm_findings(run: RunEvidence, arm: Arm) -> tuple[Finding, ...]:
@@ -120,7 +120,8 @@ def _spared(finding: Finding) -> Finding:
     return finding.model_copy(update={"effect": "lowers the tier", "cause": cause})
 
 
-def _run_findings(run: RunEvidence) -> tuple[Finding, ...]:
+def run_findings(run: RunEvidence) -> tuple[Finding, ...]:
+    """Those of the whole run, each once."""
     if run.known.run.rehearsal:
         return (
             Finding(
@@ -132,7 +133,7 @@ def _run_findings(run: RunEvidence) -> tuple[Finding, ...]:
                 effect="invalid",
             ),
         )
-    return (*_host_uneven(run), *_sessions_differ(run), *trend_findings(run))
+    return distinct((*_host_uneven(run), *_sessions_differ(run), *trend_findings(run)))
 
 
 def _sessions_differ(run: RunEvidence) -> tuple[Finding, ...]:

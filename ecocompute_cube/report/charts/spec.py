@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import present
@@ -64,6 +65,11 @@ def vega_lite(**parts: object) -> Spec:
 
 def as_svg(spec: Spec) -> str:
     """The specification drawn as SVG, without a browser."""
+    return _drawn(json.dumps(spec))
+
+
+@lru_cache(maxsize=8)  # a page and the file beside it show the same
+def _drawn(spec: str) -> str:
     import vl_convert
 
     svg: str = vl_convert.vegalite_to_svg(spec)
