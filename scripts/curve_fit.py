@@ -22,10 +22,10 @@ from typing import Final, NamedTuple
 from scipy import special
 
 from ecocompute_cube.analysis.crossover import LEAST_SIZES, Measured, crossover
+from ecocompute_cube.analysis.curves import Curve, Knot
 from ecocompute_cube.model.crossover import Crossover
 
 CONFIDENCE: Final = 0.95
-SAME_SIZE: Final = 0.02  #: a size is that of an anchor within this share: names round
 
 
 class Value(NamedTuple):
@@ -51,48 +51,13 @@ class Spread(NamedTuple):
         return quantile * self.log * math.sqrt(1 + 1 / n)
 
 
-class Knot(NamedTuple):
-    """One size of a curve: logarithms of the fit and of its range; None without a spread."""
-
-    params_b: float
-    fit: float
-    half: float | None
-
-
-class Curve(NamedTuple):
-    """What is known of one board: means at sizes, and a curve between them or why there is none."""
-
-    sizes: tuple[Knot, ...]  #: measured
-    knots: tuple[Knot, ...]  #: of the curve; empty where it is refused
-    refused: str | None
-    sessions: tuple[str, ...]
-    doubtful: bool
-
-    def at(self, params_b: float) -> Knot | None:
-        """What is expected at a size; None outside, and between sizes of a refused curve."""
-        for known in self.sizes:
-            if abs(params_b - known.params_b) <= SAME_SIZE * known.params_b:
-                return known
-        for low, high in zip(self.knots, self.knots[1:], strict=False):
-            if low.params_b <= params_b <= high.params_b:
-                return _between(low, high, params_b)
-        return None
-
-
-def _between(low: Knot, high: Knot, params_b: float) -> Knot:
-    part = math.log(params_b / low.params_b) / math.log(high.params_b / low.params_b)
-    half = None
-    if low.half is not None and high.half is not None:
-        half = low.half + part * (high.half - low.half)
-    return Knot(params_b, low.fit + part * (high.fit - low.fit), half)
-
-
 def spread(values: Iterable[Value]) -> Spread | None:
     """Of all boards; None where none has two sessions at a size."""
     sizes: dict[tuple[str, float], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for value in values:
         sizes[value.gpu, value.params_b][value.session].append(value.log)
-    squares, rows, sessions = 0.0, 0, defaultdict(set)
+    sessions: dict[str, set[str]] = defaultdict(set)
+    squares, rows = 0.0, 0
     for (gpu, _), by_session in sizes.items():
         if len(by_session) > 1:
             means = [fmean(logs) for logs in by_session.values()]
@@ -110,16 +75,19 @@ def curve(values: Sequence[Value], scatter: Spread | None) -> Curve | None:
         return None
     means = _means(sound)
     sizes = tuple(
-        Knot(size, fmean(logs.values()), scatter.half(len(logs)) if scatter else None)
+        Knot(size, fmean(logs.values()), scatter.half(len(logs)) if scatter else None, len(logs))
         for size, logs in sorted(means.items())
     )
     refused = _refusal(sound, means)
+    knots = () if refused else _knots(_fit(means), means, scatter)
     return Curve(
         sizes=sizes,
-        knots=() if refused else _knots(_fit(means), means, scatter),
+        knots=knots,
         refused=refused,
         sessions=tuple(sorted({value.session for value in sound})),
         doubtful=sound[0].doubtful,
+        crossing=_crossing(knots),
+        anchors=(),
     )
 
 
@@ -169,10 +137,10 @@ def _knots(
         left = max(each for each in known if each <= size)
         right = min(each for each in known if each >= size)
         half = None
+        fewest = min(len(means[left]), len(means[right]))
         if scatter is not None:
-            fewest = min(len(means[left]), len(means[right]))
             half = math.hypot(scatter.half(fewest), _bulge(at, left, right))
-        found.append(Knot(size, fit, half))
+        found.append(Knot(size, fit, half, fewest))
     return tuple(found)
 
 
@@ -180,9 +148,11 @@ def _bulge(at: dict[float, float], left: float, right: float) -> float:
     """How far the curve is from a straight line between two sizes: what nobody measured."""
     if left == right:
         return 0.0
-    ends = Knot(left, at[left], None), Knot(right, at[right], None)
+    rise = (at[right] - at[left]) / math.log(right / left)
     return max(
-        abs(fit - _between(*ends, size).fit) for size, fit in at.items() if left <= size <= right
+        abs(fit - at[left] - rise * math.log(size / left))
+        for size, fit in at.items()
+        if left <= size <= right
     )
 
 
@@ -195,8 +165,8 @@ class Coverage(NamedTuple):
     held: int
     of: int
 
-    def __add__(self, other: object) -> Coverage:
-        assert isinstance(other, Coverage)
+    def more(self, other: Coverage) -> Coverage:
+        """Both together."""
         return Coverage(self.held + other.held, self.of + other.of)
 
 
@@ -206,7 +176,7 @@ def session_coverage(values: Sequence[Value]) -> Coverage:
     for gpu, session in sorted({(value.gpu, value.session) for value in values}):
         out = [value for value in values if (value.gpu, value.session) == (gpu, session)]
         rest = [value for value in values if (value.gpu, value.session) != (gpu, session)]
-        total += _held(out, rest)
+        total = total.more(_held(out, rest))
     return total
 
 
@@ -216,7 +186,7 @@ def size_coverage(values: Sequence[Value]) -> Coverage:
     for gpu, size in sorted({(value.gpu, value.params_b) for value in values}):
         out = [value for value in values if (value.gpu, value.params_b) == (gpu, size)]
         rest = [value for value in values if (value.gpu, value.params_b) != (gpu, size)]
-        total += _held(out, rest)
+        total = total.more(_held(out, rest))
     return total
 
 
@@ -224,26 +194,31 @@ def _held(out: Sequence[Value], rest: Sequence[Value]) -> Coverage:
     found = curve([value for value in rest if value.gpu == out[0].gpu], spread(rest))
     held = of = 0
     for value in out:
-        expected = found.at(value.params_b) if found else None
+        expected = _expected(found, value.params_b) if found else None
         if expected is not None and expected.half is not None:
             held += abs(value.log - expected.fit) <= expected.half
             of += 1
     return Coverage(held, of)
 
 
-def crossing(found: Curve) -> tuple[float | None, float | None, float | None]:
+def _crossing(knots: Sequence[Knot]) -> tuple[float | None, float | None, float | None]:
     """Size where the fit changes its sign, and where its range does; None where it does not."""
-    if not found.knots:
-        return None, None, None
-    fits = [knot.fit for knot in found.knots]
-    halves = [knot.half or 0.0 for knot in found.knots]
-    sizes = [knot.params_b for knot in found.knots]
-    middle = _root(sizes, fits)
-    ends = [
-        _root(sizes, [fit + sign * half for fit, half in zip(fits, halves, strict=True)])
+    sizes = [knot.params_b for knot in knots]
+    middle = _root(sizes, [knot.fit for knot in knots])
+    if any(knot.half is None for knot in knots):
+        return middle, None, None
+    ends = sorted(
+        root
         for sign in (-1, 1)
-    ]
-    return middle, *ends
+        if (root := _root(sizes, [knot.fit + sign * (knot.half or 0.0) for knot in knots]))
+    )
+    if len(ends) == 1:  # the other lies beyond the sizes measured
+        return middle, *((ends[0], None) if middle is None or ends[0] < middle else (None, ends[0]))
+    return middle, *(ends or (None, None))
+
+
+def _expected(found: Curve, params_b: float) -> Knot | None:
+    return found.measured(params_b) or found.between(params_b)
 
 
 def _root(sizes: Sequence[float], values: Sequence[float]) -> float | None:
@@ -251,7 +226,5 @@ def _root(sizes: Sequence[float], values: Sequence[float]) -> float | None:
         first, second = values[n], values[n + 1]
         if first * second < 0:
             part = first / (first - second)
-            return sizes[n] * (sizes[n + 1] / sizes[n]) ** part
+            return float(sizes[n] * (sizes[n + 1] / sizes[n]) ** part)
     return None
-
-

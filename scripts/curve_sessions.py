@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import fmean
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.published import Published, published
@@ -130,7 +130,7 @@ def _measured() -> Iterator[Row]:
             yield from _run(documents, str(arms.parent.relative_to(ROOT)))
 
 
-def _run(documents: list[dict[str, dict[str, object]]], source: str) -> Iterator[Row]:
+def _run(documents: list[dict[str, dict[str, Any]]], source: str) -> Iterator[Row]:
     """The arms of one run that have FP16 of the same runtime beside them."""
     arms = {str(each["provenance"]["arm"]): each for each in documents}
     for each in documents:
@@ -162,12 +162,10 @@ def _run(documents: list[dict[str, dict[str, object]]], source: str) -> Iterator
         )
 
 
-def _versions(packages: object) -> str:
-    assert isinstance(packages, dict)
+def _versions(packages: dict[str, str]) -> str:
     names = ("torch", "transformers", "bitsandbytes", "torchao")
     return ", ".join(f"{name} {packages[name]}" for name in names if name in packages)
 
 
-def _number(value: object) -> float:
-    assert isinstance(value, int | float)
+def _number(value: float | str) -> float:
     return float(value)
