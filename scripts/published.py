@@ -116,6 +116,7 @@ def _pairs(session: str, gpu: str, arch: str) -> Callable[[str], Iterator[Cells]
                     "fp16_energy_per_token_mj": fp16[line["model"]]["energy_per_1k_tokens_mean"],
                     "mean_power_w": line["power_mean"],
                     "tokens_per_s": line["throughput_mean"],
+                    "fp16_tokens_per_s": fp16[line["model"]]["throughput_mean"],
                     "remarks": "means_only trials_unclear unverified",
                 }
 
@@ -140,6 +141,7 @@ def _a800(text: str) -> Iterator[Cells]:
                 "fp16_energy_per_token_mj": fp16[line["model"]]["energy_j_1k"],
                 "mean_power_w": line["power_w"],
                 "tokens_per_s": line["throughput"],
+                "fp16_tokens_per_s": fp16[line["model"]]["throughput"],
                 "perplexity": line["ppl"],
                 "fp16_perplexity": fp16[line["model"]]["ppl"],
                 "output_tokens": "",
@@ -224,6 +226,7 @@ def _torchao(text: str) -> Iterator[Cells]:
                 "fp16_energy_per_token_mj": fp16[line["model"]]["energy_j_per_1k_tok"],
                 "mean_power_w": line["avg_power_w"],
                 "tokens_per_s": line["throughput_tok_s"],
+                "fp16_tokens_per_s": fp16[line["model"]]["throughput_tok_s"],
                 "torch": line["torch"],
                 "torchao": line["torchao"],
                 "output_tokens": "" if short else _PROTOCOL["output_tokens"],
@@ -251,6 +254,7 @@ def _gguf(text: str) -> Iterator[Cells]:
                 "fp16_energy_per_token_mj": fp16["energy_mj_per_token"],
                 "mean_power_w": line["decode_avg_power_w"],
                 "tokens_per_s": line["throughput_tok_s"],
+                "fp16_tokens_per_s": fp16["throughput_tok_s"],
                 "perplexity": line["perplexity"],
                 "fp16_perplexity": line["fp16_perplexity"],
                 "remarks": "decode_by_difference",

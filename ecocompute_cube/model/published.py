@@ -50,6 +50,7 @@ class Published(Record):
     trials: int = Field(ge=1)  #: that the row is the mean of
     mean_power_w: MaybeFloat
     tokens_per_s: MaybeFloat
+    fp16_tokens_per_s: MaybeFloat
     perplexity: MaybeFloat
     fp16_perplexity: MaybeFloat
     driver: MaybeStr
@@ -78,6 +79,7 @@ _NUMBERS: Final = {
     "trials": int,
     "mean_power_w": float,
     "tokens_per_s": float,
+    "fp16_tokens_per_s": float,
     "perplexity": float,
     "fp16_perplexity": float,
 }

@@ -1,0 +1,354 @@
+"""Does quantizing save energy, before anything is measured here: an answer, or why there is none.
+
+::
+
+    the board was measured at this size ........ measured       mean of the sessions
+    between sizes it was measured at ........... interpolated   the curve of its sessions
+    neither, and the mechanism's error is known  estimated      analysis.mechanism
+    none of them ............................... unavailable    a reason, and what was measured
+
+The range is that of another session: another host, another release. It is given only where data
+say how wide it is, and an answer is given only with a range. What the mechanism says stands beside
+every answer, as modelled. The standard library is all that this needs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from ecocompute_cube.analysis.cards import TWINS
+from ecocompute_cube.analysis.curves import Anchor, Curve, Knot, Scatter, library
+from ecocompute_cube.analysis.mechanism import MEASURED_CONTEXT, model, models, step
+from ecocompute_cube.analysis.query import BASELINE, Query, query
+from ecocompute_cube.analysis.shapes import GB, PLAIN_BITS, shape, weight_bytes
+
+if TYPE_CHECKING:
+    from ecocompute_cube.analysis.mechanism import Board, BoundBy, Error, Model
+    from ecocompute_cube.analysis.shapes import Shape
+
+Basis = Literal["measured", "interpolated", "estimated", "unavailable"]
+Confidence = Literal["high", "medium", "low", "none"]
+Recommendation = Literal["quantize", "do_not_quantize", "depends"]
+
+_LEAST_HELD: Final = 0.8  # of sessions left out: below it a range of 95 % is none
+_WELL_HELD: Final = 0.9
+_MANY_SESSIONS: Final = 3
+_SAME_POINTS: Final = 1.0  # a context that moves the modelled change by less is none
+_CONTEXT_GB: Final = 0.8  # CUDA context and buffers; the published tool's figure
+_BYTES_OF_A_BIT: Final = 1 / 8
+
+
+class Modelled(NamedTuple):
+    """What the mechanism says. No measurement, and no range."""
+
+    delta_pct: float
+    mj_per_token: float
+    fp16_mj_per_token: float
+    tokens_per_s: float
+    fp16_tokens_per_s: float
+    bound_by: BoundBy
+    fp16_bound_by: BoundBy
+    board_fitted: bool  #: else its figures follow from the data sheet
+
+
+class Estimate(NamedTuple):
+    """An answer in the field names of the published tool, where that has them."""
+
+    params_b: float
+    gpu: str
+    arch_used: str
+    precision: str
+    runtime: str
+    batch: int
+    context: int
+    delta_pct: float | None  #: change of energy against FP16; None: see reason
+    ci: tuple[float, float] | None  #: percent
+    ci_confidence: float
+    basis: Basis
+    confidence: Confidence
+    recommendation: Recommendation
+    verdict: str
+    reason: str | None  #: why there is no answer
+    mj_per_token: float | None
+    mj_ci: tuple[float, float] | None
+    mj_basis: Basis
+    crossover_b: float | None  #: size at which the curve changes its sign
+    crossover_range_b: tuple[float | None, float | None]
+    anchors: tuple[Anchor, ...]
+    stack: tuple[str, ...]
+    modelled: bool  #: whether the answer itself is the mechanism's
+    mechanism: Modelled | None
+    weight_gb: float
+    weight_gb_fp16: float
+    vram_gb: float  #: weights as loaded, cache and context
+    fits: bool
+    notes: tuple[str, ...]
+
+
+class _Found(NamedTuple):
+    """What is known of the logarithm of a ratio, or of an energy."""
+
+    basis: Basis
+    log: float
+    half: float
+    sessions: int = 0
+
+
+def estimate(
+    params_b: float,
+    *,
+    gpu: str | None = None,
+    arch: str | None = None,
+    precision: str = "NF4",
+    runtime: str = "eager",
+    batch: int = 1,
+    context: int = MEASURED_CONTEXT,
+) -> Estimate:
+    """Answer one question. Raises UsageError."""
+    return answer(
+        query(
+            params_b,
+            gpu=gpu,
+            arch=arch,
+            precision=precision,
+            runtime=runtime,
+            batch=batch,
+            context=context,
+        )
+    )
+
+
+def answer(asked: Query) -> Estimate:
+    """Answer a question that was checked."""
+    known, by = library(), model()
+    measured_as = TWINS.get(asked.card.name, asked.card.name)
+    like, board = shape(asked.params_b), by.board(asked.card, measured_as)
+    said = _modelled(by, board, like, asked)
+    curve = known.ratios.get((measured_as, asked.precision, asked.runtime))
+    unlike = _unlike(by, board, like, asked, said)
+    ratio = _ratio(asked, curve, by, said, unlike)
+    found, reason = (None, ratio) if isinstance(ratio, str) else (ratio, None)
+    level = _level(asked, measured_as, unlike) if found else None
+    energy = _energy(found, level, by, asked, said)
+    scatter = known.scatter.get((asked.precision, asked.runtime))
+    vram = _vram(like, asked)
+    ci = (_pct(found.log - found.half), _pct(found.log + found.half)) if found else None
+    basis: Basis = found.basis if found else "unavailable"
+    if asked.precision == BASELINE:
+        basis = energy.basis if energy else "unavailable"
+    return Estimate(
+        asked.params_b,
+        asked.card.name,
+        asked.card.arch,
+        asked.precision,
+        asked.runtime,
+        asked.batch,
+        asked.context,
+        _pct(found.log) if found else None,
+        ci,
+        known.confidence,
+        basis,
+        _confidence(basis, found, curve, scatter),
+        _advice(ci),
+        _verdict(found, ci, reason),
+        reason,
+        math.exp(energy.log) if energy else None,
+        (math.exp(energy.log - energy.half), math.exp(energy.log + energy.half))
+        if energy
+        else None,
+        energy.basis if energy else "unavailable",
+        curve.crossing[0] if curve else None,
+        curve.crossing[1:] if curve else (None, None),
+        curve.anchors if curve else (),
+        curve.stacks if curve else (),
+        found is not None and found.sessions == 0 and asked.precision != BASELINE,
+        said,
+        asked.params_b * PLAIN_BITS[asked.precision] * _BYTES_OF_A_BIT,
+        asked.params_b * PLAIN_BITS[BASELINE] * _BYTES_OF_A_BIT,
+        vram,
+        vram <= asked.card.memory_gb,
+        _notes(asked, curve, measured_as, unlike),
+    )
+
+
+def _pct(log: float) -> float:
+    return 100 * math.expm1(log)
+
+
+# The mechanism
+
+
+def _modelled(by: Model, board: Board, like: Shape, asked: Query) -> Modelled | None:
+    if not models(by, asked.precision, asked.runtime):
+        return None
+    work = {"batch": asked.batch, "context": asked.context}
+    arm = step(by, board, asked.card, like, asked.precision, asked.runtime, **work)
+    plain = step(by, board, asked.card, like, BASELINE, asked.runtime, **work)
+    return Modelled(
+        100 * (arm.mj_per_token / plain.mj_per_token - 1),
+        arm.mj_per_token,
+        plain.mj_per_token,
+        arm.tokens_per_s,
+        plain.tokens_per_s,
+        arm.bound_by,
+        plain.bound_by,
+        board.fitted,
+    )
+
+
+def _unlike(
+    by: Model, board: Board, like: Shape, asked: Query, said: Modelled | None
+) -> str | None:
+    """Why measurements at batch 1 and a short context do not speak of this question."""
+    if asked.batch > 1:
+        return f"nothing was measured beside FP16 at batch {asked.batch}"
+    if asked.context <= MEASURED_CONTEXT:
+        return None
+    if said is None:
+        return f"nothing was measured beyond a context of {MEASURED_CONTEXT}"
+    short = _modelled(by, board, like, asked._replace(context=MEASURED_CONTEXT))
+    if short is not None and abs(short.delta_pct - said.delta_pct) <= _SAME_POINTS:
+        return None
+    return (
+        f"nothing was measured beyond a context of {MEASURED_CONTEXT}, and one of "
+        f"{asked.context} matters for a model of this size"
+    )
+
+
+# The answer
+
+
+def _ratio(
+    asked: Query, curve: Curve | None, by: Model, said: Modelled | None, unlike: str | None
+) -> _Found | str:
+    """What is known, or why nothing is."""
+    if asked.precision == BASELINE:
+        return _Found("measured", 0.0, 0.0)  # by definition
+    if unlike is not None:
+        return unlike
+    known = _on_curve(asked, curve) if curve else None
+    if known is not None and known[1].half is not None:
+        basis, knot = known
+        held = library().scatter[asked.precision, asked.runtime]
+        if not held.tried or held.held >= _LEAST_HELD * held.tried:
+            return _Found(basis, knot.fit, known[1].half, knot.n)
+    error = _error(asked, by, said, by.seen, by.unseen)
+    if said is not None and isinstance(error, tuple):
+        return _Found("estimated", math.log1p(said.delta_pct / 100), error.half)
+    if known is not None:
+        return (
+            f"{asked.precision} was measured in one session of this board alone, and nothing tells "
+            "how far another would be"
+        )
+    return str(error)
+
+
+def _on_curve(asked: Query, curve: Curve) -> tuple[Basis, Knot] | None:
+    twin = asked.card.name in TWINS
+    knot = curve.measured(asked.params_b)
+    if knot is not None:
+        return ("estimated" if twin else "measured"), knot
+    knot = curve.between(asked.params_b)
+    return None if knot is None else (("estimated" if twin else "interpolated"), knot)
+
+
+def _error(
+    asked: Query,
+    by: Model,
+    said: Modelled | None,
+    seen: dict[str, Error],
+    unseen: dict[str, Error],
+) -> Error | str:
+    """The mechanism's, where it was measured on what is like the question; else why it is not."""
+    if asked.runtime != "eager" or said is None:
+        return f"{asked.precision}/{asked.runtime} was not measured on this board at this size"
+    low, high = by.sizes_b
+    if not low <= asked.params_b <= high:
+        return (
+            f"no model below {low:.2g} or above {high:.2g} billion parameters was measured, and "
+            "nothing is extrapolated"
+        )
+    found = (seen if said.board_fitted else unseen).get(asked.precision)
+    if found is None:
+        return f"too few boards measured {asked.precision} to tell how far the model is off"
+    return found
+
+
+def _level(asked: Query, measured_as: str, unlike: str | None) -> _Found | None:
+    """Of FP16's energy."""
+    curve = library().levels.get((measured_as, asked.runtime))
+    if curve is None or unlike is not None:
+        return None
+    known = _on_curve(asked, curve)
+    if known is None or known[1].half is None:
+        return None
+    return _Found(known[0], known[1].fit, known[1].half)
+
+
+def _energy(
+    found: _Found | None, level: _Found | None, by: Model, asked: Query, said: Modelled | None
+) -> _Found | None:
+    """Of the arm: FP16's times the ratio; or the mechanism's."""
+    if found is None:
+        return None
+    if level is not None:
+        basis = found.basis if found.basis == "estimated" else level.basis
+        return _Found(basis, level.log + found.log, math.hypot(level.half, found.half))
+    error = _error(asked, by, said, by.seen_level, by.unseen_level)
+    if said is None or isinstance(error, str):
+        return None
+    return _Found("estimated", math.log(said.mj_per_token), error.half)
+
+
+def _vram(like: Shape, asked: Query) -> float:
+    cache = like.cache_bytes * asked.context * asked.batch
+    return (weight_bytes(like, asked.precision) + cache) / GB + _CONTEXT_GB
+
+
+# Words
+
+
+def _confidence(
+    basis: Basis, found: _Found | None, curve: Curve | None, scatter: Scatter | None
+) -> Confidence:
+    """How well founded the range is; how wide it is, it says itself."""
+    if found is None or basis == "unavailable":
+        return "none"
+    if basis == "estimated" or curve is None or curve.doubtful or scatter is None:
+        return "low"
+    if found.sessions == 1 or scatter.held < _WELL_HELD * max(1, scatter.tried):
+        return "low"
+    return "high" if found.sessions >= _MANY_SESSIONS else "medium"
+
+
+def _advice(ci: tuple[float, float] | None) -> Recommendation:
+    if ci is None or ci[0] <= 0 <= ci[1]:
+        return "depends"
+    return "quantize" if ci[1] < 0 else "do_not_quantize"
+
+
+def _verdict(found: _Found | None, ci: tuple[float, float] | None, reason: str | None) -> str:
+    if found is None or ci is None:
+        return f"No answer: {reason}."
+    if found.half == 0:
+        return "FP16 is what the others are compared with."
+    what = "saves" if ci[1] < 0 else "costs" if ci[0] > 0 else "may save or cost"
+    return f"Quantizing {what} energy: {ci[0]:+.0f} to {ci[1]:+.0f} % against FP16, {found.basis}."
+
+
+def _notes(
+    asked: Query, curve: Curve | None, measured_as: str, unlike: str | None
+) -> tuple[str, ...]:
+    notes = []
+    if asked.arch is not None:
+        notes.append(
+            f"{asked.arch} is answered for {asked.card.name}: other boards of it may differ."
+        )
+    if measured_as != asked.card.name:
+        notes.append(f"Measured on {measured_as}, which is alike but for NVLink.")
+    if curve is not None:
+        notes += curve.notes
+    if asked.context > MEASURED_CONTEXT and unlike is None:
+        notes.append(f"Measured at a context of {MEASURED_CONTEXT}; more changes little here.")
+    return tuple(notes)
