@@ -9,10 +9,11 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ecocompute_cube.archive.words import counted, one_line
+from ecocompute_cube.archive.words import one_line
 from ecocompute_cube.errors import UsageError
 from ecocompute_cube.model.bundle import NOBODY, About, Creator, License
 from ecocompute_cube.model.manifest import Weights
+from ecocompute_cube.report.table import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

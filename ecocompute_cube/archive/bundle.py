@@ -22,7 +22,7 @@ from ecocompute_cube.archive.contents import data_of, descriptions, surroundings
 from ecocompute_cube.archive.describe import Contents
 from ecocompute_cube.archive.runs import Found, LeftOut, Run, runs_in
 from ecocompute_cube.archive.sink import Writer, is_zip, written_beside
-from ecocompute_cube.archive.words import as_json, counted
+from ecocompute_cube.archive.words import as_json
 from ecocompute_cube.errors import OutputError, UsageError
 from ecocompute_cube.model.bundle import (
     FORMAT,
@@ -35,6 +35,7 @@ from ecocompute_cube.model.bundle import (
 )
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.report.recompute import ARMS_FOLDER
+from ecocompute_cube.report.table import counted
 from ecocompute_cube.report.write import ENERGY_NAME
 from ecocompute_cube.signature import SUFFIX
 

@@ -31,7 +31,7 @@ from ecocompute_cube.archive.croissant import CROISSANT_NAME
 from ecocompute_cube.archive.describe import Contents
 from ecocompute_cube.archive.opening import opened
 from ecocompute_cube.archive.runs import Found, runs_in
-from ecocompute_cube.archive.words import counted, one_line
+from ecocompute_cube.archive.words import one_line
 from ecocompute_cube.errors import DocumentInvalid, EcoError
 from ecocompute_cube.model.bundle import (
     MANIFEST_NAME,
@@ -45,6 +45,7 @@ from ecocompute_cube.report.csv import as_csv
 from ecocompute_cube.report.energy_json import energy_reports
 from ecocompute_cube.report.recompute import ARMS_FOLDER, recompute
 from ecocompute_cube.report.run import read_run
+from ecocompute_cube.report.table import counted
 from ecocompute_cube.report.write import ENERGY_NAME, document_text
 from ecocompute_cube.validate import Checked, validate_paths
 

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.analysis.documents import at, number_at, text_at
-from ecocompute_cube.archive.words import counted, one_line
+from ecocompute_cube.archive.words import one_line
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.hub_reference import HUB_PREFIX
 from ecocompute_cube.model.plan import Phase
+from ecocompute_cube.report.table import counted
 from ecocompute_cube.units import Joule, mj_per_token
 
 if TYPE_CHECKING:

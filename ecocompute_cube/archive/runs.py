@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.analysis.evidence import evidence
-from ecocompute_cube.archive.words import counted, one_line
+from ecocompute_cube.archive.words import one_line
 from ecocompute_cube.errors import JournalBroken, UsageError
 from ecocompute_cube.model.base import present, sha256_hex
 from ecocompute_cube.model.bundle import SAFE_PATH, BundledRun, Missing
@@ -16,6 +16,7 @@ from ecocompute_cube.model.journal import RunOpened, SessionOpened, TraceLost, T
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, Journal, read_journal
 from ecocompute_cube.model.plan import slug
 from ecocompute_cube.report.recompute import ARMS_FOLDER
+from ecocompute_cube.report.table import counted
 from ecocompute_cube.report.write import ENERGY_NAME
 from ecocompute_cube.signature import SUFFIX
 

@@ -22,7 +22,6 @@ from ecocompute_cube.archive.opening import opened
 from ecocompute_cube.archive.runs import Run, runs_in
 from ecocompute_cube.archive.sink import Writer, is_zip, written_beside
 from ecocompute_cube.archive.words import as_markdown as md
-from ecocompute_cube.archive.words import counted
 from ecocompute_cube.errors import MeasurementInvalid, OutputError
 from ecocompute_cube.model.bundle import MANIFEST_NAME
 from ecocompute_cube.model.plan import Phase, slug
@@ -30,6 +29,7 @@ from ecocompute_cube.report.build import build_report
 from ecocompute_cube.report.energy_json import energy_reports
 from ecocompute_cube.report.recompute import ARMS_FOLDER, recompute
 from ecocompute_cube.report.run import read_run
+from ecocompute_cube.report.table import counted, signed
 from ecocompute_cube.report.write import ENERGY_NAME, document_text
 from ecocompute_cube.validate import validate_paths
 
@@ -216,7 +216,7 @@ def _row(each: Measured, told: Entry) -> str:
         md(str(at(document, "workload.model_name"))),
         md(f"{precision} {runtime}"),
         "–" if energy is None else f"{energy:.0f}",
-        "–" if change is None else f"{change:+.1f} %",
+        "–" if change is None else f"{signed(change)} %",
         f"{counted(int(blocks), 'block')}, {counted(int(sessions), 'session')}",
         str(each.checked.verdict),
     )

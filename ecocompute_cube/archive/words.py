@@ -19,11 +19,6 @@ def one_line(text: str, limit: int = 300) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
-def counted(count: int, noun: str) -> str:
-    """``1 run``, ``2 runs``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def as_html(text: str) -> str:
     """For a page: no tag, no entity of its own."""
     return html.escape(one_line(text, limit=5000))
