@@ -33,7 +33,7 @@ from ecocompute_cube.model.base import present
 from ecocompute_cube.model.files import write_whole
 from ecocompute_cube.model.published import published
 from ecocompute_cube.units import percent
-from fit_mechanism import captured, eager, fitted, level_errors, misses, ratio_errors
+from fit_mechanism import captured, checks, eager, fitted, level_errors, misses, ratio_errors
 
 Document = dict[str, Any]
 _DIGITS: Final = 6
@@ -48,6 +48,7 @@ _LINES: Final = (  # what begins a line of the file
     '{"precision"',
     '"quality"',
     '"mechanism"',
+    '"checks"',
 )
 
 
@@ -71,7 +72,7 @@ def document(found: Sequence[Row]) -> Document:
             for gpu, fitted in _curves(found, None, values)
         ],
         "quality": _quality(),
-        "mechanism": _mechanism(found),
+        **_mechanism(found),
     }
 
 
@@ -129,7 +130,7 @@ _UNFITTED: Final = Curve(
 
 
 def _mechanism(found: Sequence[Row]) -> Document:
-    """Parameters and errors, without a board's or an error's field names."""
+    """Parameters and errors, without a board's or an error's field names; and every check."""
     known = eager(found)
     by = captured(fitted(known).model)
     sessions, boards = misses(known, boards=False), misses(known, boards=True)
@@ -142,7 +143,11 @@ def _mechanism(found: Sequence[Row]) -> Document:
         unseen_level=level_errors(boards, boards=True),
     )
     boards_of = {name: board[:3] for name, board in sorted(by.boards.items())}
-    return {name: _plain(value) for name, value in {**by._asdict(), "boards": boards_of}.items()}
+    parameters = {**by._asdict(), "boards": boards_of}
+    return {
+        "mechanism": {name: _plain(value) for name, value in parameters.items()},
+        "checks": [_plain(each._asdict()) for each in checks(sessions, boards, found, by)],
+    }
 
 
 def _plain(value: object) -> object:
