@@ -5,7 +5,8 @@ experiments (``benchmarks.coverage``) and hold zero where an arm is compared wit
 (``benchmarks.itself``), how often the range of a crossover holds the true size
 (``benchmarks.crossover``), how often the bound of a window covers the energy of scripted
 boards (``benchmarks.boards``), how far the parts of a step's energy are off (``benchmarks.why``),
-what the side sampler costs (``benchmarks.sampler``), what a report of a thousand arms takes
+what the side sampler costs (``benchmarks.sampler``), what an estimate takes and how far off it is
+(``benchmarks.estimate``), what a report of a thousand arms takes
 (``benchmarks.report``), and a bundle of a gigabyte of traces (``benchmarks.bundle``);
 ``--rehearsal`` also times a rehearsal with everything
 set up, ``--tests`` the test suite. Figures are medians; ratios are what travels between machines.
@@ -38,6 +39,7 @@ _FIGURES = (
     "benchmarks.boards",
     "benchmarks.why",
     "benchmarks.sampler",
+    "benchmarks.estimate",
     "benchmarks.report",
     "benchmarks.bundle",
 )

@@ -16,6 +16,7 @@ import functools
 import inspect
 import io
 import json
+import math
 import re
 import sys
 import tokenize
@@ -29,6 +30,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from ecocompute_cube import cli, errors
+from ecocompute_cube.analysis.cards import CARDS
+from ecocompute_cube.analysis.curves import FILE as CURVES
 from ecocompute_cube.analysis.protocol import CLAUSES
 from ecocompute_cube.model.base import Absent, Sha256, UtcTime
 from ecocompute_cube.model.bundle import BundleManifest
@@ -530,11 +533,72 @@ def _option_row(command: str, action: argparse.Action) -> tuple[str, str, str]:
 # Writing
 
 
+def scatter_part() -> str:
+    """How sessions differ, and how often what was left out lay in the range of the rest."""
+    document = json.loads(CURVES.read_text(encoding="utf-8"))
+    rows = [
+        (
+            f"{each['precision']}/{each['runtime']}",
+            "–" if each["log_sd"] is None else f"{_pct(each['log_sd'])} ({each['degrees']})",
+            _share(each["left_out_sessions"]),
+            _share(each["left_out_sizes"]),
+        )
+        for each in document["scatter"]
+    ]
+    heads = ("arm", "sessions differ by (degrees)", "sessions left out", "sizes left out")
+    return table_of(heads, rows)
+
+
+def mechanism_part() -> str:
+    """How far off the mechanism is, by dataset."""
+    document = json.loads(CURVES.read_text(encoding="utf-8"))
+    rows = [
+        (
+            each["gpu"],
+            each["arm"],
+            each["left_out"],
+            str(each["rows"]),
+            _pct(each["change_log"]),
+            _pct(each["level_log"]),
+        )
+        for each in document["checks"]
+    ]
+    heads = ("board", "arm", "not seen by the fit", "rows", "ratio to FP16", "mJ/token")
+    return table_of(heads, rows)
+
+
+def cards_part() -> str:
+    """The boards that are known by name."""
+    rows = [
+        (
+            each.name,
+            each.arch,
+            *(f"{value:g}" for value in each[2:6]),
+            ", ".join(f"`{name}`" for name in each.also),
+        )
+        for each in CARDS
+    ]
+    heads = ("board", "architecture", "GB", "GB/s", "W", "TFLOPS, FP16", "also")
+    return table_of(heads, rows)
+
+
+def _pct(log: float) -> str:
+    return f"{100 * math.expm1(log):.1f} %"
+
+
+def _share(counted: Sequence[int]) -> str:
+    held, tried = counted
+    return f"{held} of {tried}" if tried else "–"
+
+
 PARTS: Final[dict[str, Callable[[], str]]] = {
     **{name: functools.partial(document_part, name) for name in DOCUMENTS},
     "exit-statuses": statuses_part,
     "clauses": clauses_part,
     "commands": commands_part,
+    "scatter": scatter_part,
+    "mechanism": mechanism_part,
+    "cards": cards_part,
 }
 
 

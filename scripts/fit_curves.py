@@ -29,11 +29,27 @@ from curve_fit import (
 )
 from curve_sessions import UNFITTED, Row, rows
 from ecocompute_cube.analysis.curves import FILE, FORMAT, Curve, Knot
+from ecocompute_cube.model.base import present
 from ecocompute_cube.model.files import write_whole
-from fit_mechanism import captured, eager, fitted, level_errors, misses, ratio_errors
+from ecocompute_cube.model.published import published
+from ecocompute_cube.units import percent
+from fit_mechanism import captured, checks, eager, fitted, level_errors, misses, ratio_errors
 
 Document = dict[str, Any]
 _DIGITS: Final = 6
+_LINES: Final = (  # what begins a line of the file
+    '{"gpu"',
+    '"knots"',
+    '"sizes"',
+    '"anchors"',
+    '{"N"',
+    '"ratios"',
+    '"levels"',
+    '{"precision"',
+    '"quality"',
+    '"mechanism"',
+    '"checks"',
+)
 
 
 def document(found: Sequence[Row]) -> Document:
@@ -55,7 +71,22 @@ def document(found: Sequence[Row]) -> Document:
             for key, values in levels.items()
             for gpu, fitted in _curves(found, None, values)
         ],
-        "mechanism": _mechanism(found),
+        "quality": _quality(),
+        **_mechanism(found),
+    }
+
+
+def _quality() -> Document:
+    """Changes of perplexity as published, a model once."""
+    found: dict[str, dict[tuple[float, str], float]] = defaultdict(dict)
+    for row in published():
+        if present(row.perplexity) and present(row.fp16_perplexity):
+            change = percent(row.perplexity / row.fp16_perplexity)
+            model = row.model.rpartition("/")[2]
+            found[row.precision][row.params_b, model] = _rounded(change) or 0.0
+    return {
+        precision: [[size, change, model] for (size, model), change in sorted(models.items())]
+        for precision, models in sorted(found.items())
     }
 
 
@@ -99,7 +130,7 @@ _UNFITTED: Final = Curve(
 
 
 def _mechanism(found: Sequence[Row]) -> Document:
-    """Parameters and errors, without a board's or an error's field names."""
+    """Parameters and errors, without a board's or an error's field names; and every check."""
     known = eager(found)
     by = captured(fitted(known).model)
     sessions, boards = misses(known, boards=False), misses(known, boards=True)
@@ -112,7 +143,11 @@ def _mechanism(found: Sequence[Row]) -> Document:
         unseen_level=level_errors(boards, boards=True),
     )
     boards_of = {name: board[:3] for name, board in sorted(by.boards.items())}
-    return {name: _plain(value) for name, value in {**by._asdict(), "boards": boards_of}.items()}
+    parameters = {**by._asdict(), "boards": boards_of}
+    return {
+        "mechanism": {name: _plain(value) for name, value in parameters.items()},
+        "checks": [_plain(each._asdict()) for each in checks(sessions, boards, found, by)],
+    }
 
 
 def _plain(value: object) -> object:
@@ -149,7 +184,7 @@ def _entry(
         "sessions": list(fitted.sessions),
         "doubtful": fitted.doubtful,
         "crossover_b": [_rounded(size) for size in fitted.crossing],
-        "anchors": [_anchor(row) for row in anchors],
+        "anchors": [_anchor(row) for row in sorted(anchors, key=lambda r: (r.params_b, r.session))],
     }
 
 
@@ -181,9 +216,9 @@ def _rounded(value: float | None) -> float | None:
 def text(found: Document) -> str:
     """The file: a line for each curve's list, so that a change can be read."""
     written = json.dumps(found, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for mark in ('{"gpu"', '"knots"', '"sizes"', '"anchors"', '{"N"', '"ratios"', '"levels"'):
+    for mark in _LINES:
         written = written.replace(mark, f"\n{mark}")
-    return written.replace('{"precision"', '\n{"precision"').replace('"mech', '\n"mech') + "\n"
+    return f"{written}\n"
 
 
 def told(found: Document) -> str:

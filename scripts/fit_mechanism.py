@@ -236,3 +236,46 @@ def _error(squares: Sequence[float]) -> Error:
     rms = math.sqrt(fmean(squares))
     quantile = float(special.stdtrit(len(squares), 0.5 + CONFIDENCE / 2))
     return Error(rms, len(squares), quantile * rms)
+
+
+# By dataset
+
+
+class Check(NamedTuple):
+    """How far off the mechanism is on the rows of one board and arm; roots of mean squares."""
+
+    gpu: str
+    arm: str
+    left_out: str  #: what the fit had not seen
+    rows: int
+    change_log: float
+    level_log: float
+
+
+def checks(
+    sessions: Iterable[Miss], boards: Iterable[Miss], found: Iterable[Row], by: Model
+) -> list[Check]:
+    """Of every dataset: its sessions left out, its board left out, and captured arms."""
+    captured_arms = [
+        _miss(by, row)
+        for row in found
+        if row.runtime in by.layer_gap_s and row.precision in by.host_ratio
+    ]
+    groups: dict[tuple[str, str, str], list[Miss]] = defaultdict(list)
+    for name, misses_ in (("session", sessions), ("board", boards), ("nothing", captured_arms)):
+        for miss in misses_:
+            arm = f"{miss.row.precision}/{miss.row.runtime}"
+            groups[miss.row.gpu, arm, name].append(miss)
+    return [
+        Check(
+            *key,
+            len(each),
+            _rms([miss.ratio for miss in each]),
+            _rms([miss.level for miss in each]),
+        )
+        for key, each in sorted(groups.items())
+    ]
+
+
+def _rms(values: Sequence[float]) -> float:
+    return math.sqrt(fmean([value**2 for value in values]))

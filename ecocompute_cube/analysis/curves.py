@@ -78,6 +78,14 @@ class Curve(NamedTuple):
         return Knot(params_b, low.fit + part * (high.fit - low.fit), half, min(low.n, high.n))
 
 
+class Quality(NamedTuple):
+    """What a precision cost one model in perplexity."""
+
+    params_b: float
+    delta_pct: float
+    model: str
+
+
 class Scatter(NamedTuple):
     """How sessions of one precision and runtime differ, and how well their range held."""
 
@@ -101,6 +109,7 @@ class Library(NamedTuple):
     ratios: dict[tuple[str, str, str], Curve]  #: by board, precision and runtime
     levels: dict[tuple[str, str], Curve]  #: log mJ/token of FP16, by board and runtime
     scatter: dict[tuple[str, str], Scatter]  #: by precision and runtime
+    quality: dict[str, tuple[Quality, ...]]  #: by precision
     mechanism: dict[str, Any]  #: parameters of analysis.mechanism
 
 
@@ -119,6 +128,10 @@ def library() -> Library:
                 s["log_sd"], s["degrees"], *s["left_out_sessions"]
             )
             for s in document["scatter"]
+        },
+        quality={
+            precision: tuple(Quality(*each) for each in found)
+            for precision, found in document["quality"].items()
         },
         mechanism=document["mechanism"],
     )

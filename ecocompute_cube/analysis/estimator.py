@@ -125,7 +125,8 @@ def answer(asked: Query) -> Estimate:
     measured_as = TWINS.get(asked.card.name, asked.card.name)
     like, board = shape(asked.params_b), by.board(asked.card, measured_as)
     said = _modelled(by, board, like, asked)
-    curve = known.ratios.get((measured_as, asked.precision, asked.runtime))
+    plain = asked.precision == BASELINE
+    curve = None if plain else known.ratios.get((measured_as, asked.precision, asked.runtime))
     unlike = _unlike(by, board, like, asked, said)
     ratio = _ratio(asked, curve, by, said, unlike)
     found, reason = (None, ratio) if isinstance(ratio, str) else (ratio, None)
@@ -135,7 +136,7 @@ def answer(asked: Query) -> Estimate:
     vram = _vram(like, asked)
     ci = (_pct(found.log - found.half), _pct(found.log + found.half)) if found else None
     basis: Basis = found.basis if found else "unavailable"
-    if asked.precision == BASELINE:
+    if plain:  # against itself there is nothing to measure: what counts is its energy
         basis = energy.basis if energy else "unavailable"
     return Estimate(
         asked.params_b,
@@ -149,7 +150,12 @@ def answer(asked: Query) -> Estimate:
         ci,
         known.confidence,
         basis,
-        _confidence(basis, found, curve, scatter),
+        _confidence(
+            basis,
+            energy if plain else found,
+            known.levels.get((measured_as, asked.runtime)) if plain else curve,
+            scatter,
+        ),
         _advice(ci),
         _verdict(found, ci, reason),
         reason,
@@ -162,13 +168,13 @@ def answer(asked: Query) -> Estimate:
         curve.crossing[1:] if curve else (None, None),
         curve.anchors if curve else (),
         curve.stacks if curve else (),
-        found is not None and found.sessions == 0 and asked.precision != BASELINE,
+        found is not None and found.sessions == 0 and not plain,
         said,
         asked.params_b * PLAIN_BITS[asked.precision] * _BYTES_OF_A_BIT,
         asked.params_b * PLAIN_BITS[BASELINE] * _BYTES_OF_A_BIT,
         vram,
         vram <= asked.card.memory_gb,
-        _notes(asked, curve, measured_as, unlike),
+        _notes(asked, like, curve, measured_as, unlike),
     )
 
 
@@ -182,9 +188,9 @@ def _pct(log: float) -> float:
 def _modelled(by: Model, board: Board, like: Shape, asked: Query) -> Modelled | None:
     if not models(by, asked.precision, asked.runtime):
         return None
-    work = {"batch": asked.batch, "context": asked.context}
-    arm = step(by, board, asked.card, like, asked.precision, asked.runtime, **work)
-    plain = step(by, board, asked.card, like, BASELINE, asked.runtime, **work)
+    on, rows, context = asked.card, asked.batch, asked.context
+    arm = step(by, board, on, like, asked.precision, asked.runtime, batch=rows, context=context)
+    plain = step(by, board, on, like, BASELINE, asked.runtime, batch=rows, context=context)
     return Modelled(
         100 * (arm.mj_per_token / plain.mj_per_token - 1),
         arm.mj_per_token,
@@ -207,13 +213,22 @@ def _unlike(
         return None
     if said is None:
         return f"nothing was measured beyond a context of {MEASURED_CONTEXT}"
-    short = _modelled(by, board, like, asked._replace(context=MEASURED_CONTEXT))
-    if short is not None and abs(short.delta_pct - said.delta_pct) <= _SAME_POINTS:
+    if _moves(by, board, like, asked, said) <= _SAME_POINTS:
         return None
     return (
         f"nothing was measured beyond a context of {MEASURED_CONTEXT}, and one of "
         f"{asked.context} matters for a model of this size"
     )
+
+
+def _moves(by: Model, board: Board, like: Shape, asked: Query, said: Modelled) -> float:
+    """How many points the context moves the modelled change."""
+    more_mj = 1e3 * board.joule_per_byte * like.cache_bytes * (asked.context - MEASURED_CONTEXT)
+    share = 100 * more_mj / said.mj_per_token
+    if share <= _SAME_POINTS and said.bound_by == said.fp16_bound_by == "host":
+        return share  # no step takes longer, and the same is added to both
+    short = _modelled(by, board, like, asked._replace(context=MEASURED_CONTEXT))
+    return 0.0 if short is None else abs(short.delta_pct - said.delta_pct)
 
 
 # The answer
@@ -283,7 +298,7 @@ def _level(asked: Query, measured_as: str, unlike: str | None) -> _Found | None:
     known = _on_curve(asked, curve)
     if known is None or known[1].half is None:
         return None
-    return _Found(known[0], known[1].fit, known[1].half)
+    return _Found(known[0], known[1].fit, known[1].half, known[1].n)
 
 
 def _energy(
@@ -294,7 +309,8 @@ def _energy(
         return None
     if level is not None:
         basis = found.basis if found.basis == "estimated" else level.basis
-        return _Found(basis, level.log + found.log, math.hypot(level.half, found.half))
+        half = math.hypot(level.half, found.half)
+        return _Found(basis, level.log + found.log, half, level.sessions)
     error = _error(asked, by, said, by.seen_level, by.unseen_level)
     if said is None or isinstance(error, str):
         return None
@@ -338,7 +354,7 @@ def _verdict(found: _Found | None, ci: tuple[float, float] | None, reason: str |
 
 
 def _notes(
-    asked: Query, curve: Curve | None, measured_as: str, unlike: str | None
+    asked: Query, like: Shape, curve: Curve | None, measured_as: str, unlike: str | None
 ) -> tuple[str, ...]:
     notes = []
     if asked.arch is not None:
@@ -349,6 +365,8 @@ def _notes(
         notes.append(f"Measured on {measured_as}, which is alike but for NVLink.")
     if curve is not None:
         notes += curve.notes
+    if _vram(like, asked._replace(precision=BASELINE)) > asked.card.memory_gb:
+        notes.append("FP16 of this size does not fit the board: there is nothing to compare with.")
     if asked.context > MEASURED_CONTEXT and unlike is None:
         notes.append(f"Measured at a context of {MEASURED_CONTEXT}; more changes little here.")
     return tuple(notes)

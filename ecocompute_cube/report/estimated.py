@@ -97,8 +97,8 @@ def _facts(found: Estimate) -> Iterable[tuple[str, str]]:
             f"{found.delta_pct:+.1f} %, {confidence} of other sessions {low:+.0f} to {high:+.0f} %",
         )
     if found.mj_per_token is not None and found.mj_ci is not None:
-        least, most = (_short(value) for value in found.mj_ci)
-        yield "energy", f"{_short(found.mj_per_token)} mJ/token ({least} to {most})"
+        least, most = (short(value) for value in found.mj_ci)
+        yield "energy", f"{short(found.mj_per_token)} mJ/token ({least} to {most})"
     yield "basis", f"{found.basis}, confidence {found.confidence}"
     yield "recommendation", found.recommendation.replace("_", " ")
     if found.crossover_b is not None:
@@ -120,10 +120,10 @@ def _mechanism(said: Modelled) -> list[str]:
     by = "fitted to measurements" if said.board_fitted else "from its data sheet"
     return [
         f"Modelled from idle power, bandwidth, launches and host speed, the board {by}:",
-        f"  change {said.delta_pct:+.1f} %, {_short(said.mj_per_token)} mJ/token; FP16 "
-        f"{_short(said.fp16_mj_per_token)}",
-        f"  {_short(said.tokens_per_s)} tokens/s, bound by {said.bound_by}; FP16 "
-        f"{_short(said.fp16_tokens_per_s)}, bound by {said.fp16_bound_by}",
+        f"  change {said.delta_pct:+.1f} %, {short(said.mj_per_token)} mJ/token; FP16 "
+        f"{short(said.fp16_mj_per_token)}",
+        f"  {short(said.tokens_per_s)} tokens/s, bound by {said.bound_by}; FP16 "
+        f"{short(said.fp16_tokens_per_s)}, bound by {said.fp16_bound_by}",
     ]
 
 
@@ -132,8 +132,8 @@ def _anchor(each: Anchor) -> tuple[str, ...]:
         f"{each.N:.3g}B",
         f"{each.dE:+.1f} %",
         each.session,
-        _short(each.mj_per_token),
-        _short(each.fp16_mj_per_token),
+        short(each.mj_per_token),
+        short(each.fp16_mj_per_token),
         each.model,
         " ".join(each.remarks),
     )
@@ -153,7 +153,7 @@ def form_text(asked: Query, found: PublishedEstimate) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     """Three digits, without an exponent."""
     if value == 0:
         return "0"
