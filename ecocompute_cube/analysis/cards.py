@@ -132,8 +132,6 @@ def card(name: str) -> Card:
     found = BY_NAME.get(_key(name))
     if found is not None:
         return found
-    if (generation := ARCHES.get(name.casefold().strip())) is not None:
-        return generation.card
     raise UsageError(f"gpu: no board '{name[:_MOST_SHOWN]}' is known here.", _instead(name))
 
 
