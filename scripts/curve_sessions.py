@@ -1,7 +1,7 @@
 """What the curves are fitted to: one arm of one session beside FP16 of the same session.
 
 Read from the packaged table of published measurements and from the measurements of this
-repository, ``data/h200``. Repeats within a session are averaged: they are no replicates.
+repository, every set in ``data``. Repeats within a session are averaged: they are no replicates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ecocompute_cube.model.base import present
 from ecocompute_cube.model.published import Published, published
 
 ROOT: Final = Path(__file__).parents[1]
-MEASURED: Final = ROOT / "data" / "h200"
+MEASURED: Final = ROOT / "data"
 FOLDERS: Final = ("runs", "container")  # what is superseded is no result
 #: What every published session did, and what ours must have done to stand beside them.
 WORKLOAD: Final = {
@@ -130,8 +130,8 @@ def _stack(row: Published) -> str:
 
 
 def _measured() -> Iterator[Row]:
-    for folder in FOLDERS:
-        for arms in sorted((MEASURED / folder).rglob("arms")):
+    for folder in sorted(each for name in FOLDERS for each in MEASURED.glob(f"*/{name}")):
+        for arms in sorted(folder.rglob("arms")):
             documents = [json.loads(f.read_text()) for f in sorted(arms.glob("*/energy.json"))]
             yield from _run(documents, str(arms.parent.relative_to(ROOT)))
 

@@ -55,7 +55,9 @@ def eager(found: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def _arms() -> list[dict[str, dict[str, Any]]]:
-    folders = [path for path in (MEASURED / "runs").iterdir() if path.name.endswith(_TIMED)]
+    folders = [
+        path for path in (MEASURED / "h200" / "runs").iterdir() if path.name.endswith(_TIMED)
+    ]
     return [
         json.loads(file.read_text())
         for folder in sorted(folders)
