@@ -1,7 +1,7 @@
 """What the curves are fitted to: one arm of one session beside FP16 of the same session.
 
 Read from the packaged table of published measurements and from the measurements of this
-repository, ``data/h200``. Repeats within a session are averaged: they are no replicates.
+repository, every set in ``data``. Repeats within a session are averaged: they are no replicates.
 """
 
 from __future__ import annotations
@@ -17,9 +17,15 @@ from ecocompute_cube.model.base import present
 from ecocompute_cube.model.published import Published, published
 
 ROOT: Final = Path(__file__).parents[1]
-MEASURED: Final = ROOT / "data" / "h200"
+MEASURED: Final = ROOT / "data"
 FOLDERS: Final = ("runs", "container")  # what is superseded is no result
-OUTPUT_TOKENS: Final = 256  # Protocol v1.1, clause 4.3; other lengths are another workload
+#: What every published session did, and what ours must have done to stand beside them.
+WORKLOAD: Final = {
+    "batch_size": 1,
+    "prompt_tokens": 10,
+    "output_tokens": 256,
+    "phase": "generate",
+}
 
 #: Rows that are no session of the arm as it is named.
 _UNLIKE: Final = frozenset({"trial_run", "decode_by_difference", "baseline_back_derived"})
@@ -124,8 +130,8 @@ def _stack(row: Published) -> str:
 
 
 def _measured() -> Iterator[Row]:
-    for folder in FOLDERS:
-        for arms in sorted((MEASURED / folder).rglob("arms")):
+    for folder in sorted(each for name in FOLDERS for each in MEASURED.glob(f"*/{name}")):
+        for arms in sorted(folder.rglob("arms")):
             documents = [json.loads(f.read_text()) for f in sorted(arms.glob("*/energy.json"))]
             yield from _run(documents, str(arms.parent.relative_to(ROOT)))
 
@@ -135,14 +141,13 @@ def _run(documents: list[dict[str, dict[str, Any]]], source: str) -> Iterator[Ro
     arms = {str(each["provenance"]["arm"]): each for each in documents}
     for each in documents:
         work, results = each["workload"], each["results"]
-        versus = results["vs_fp16"]
-        if work["output_tokens"] != OUTPUT_TOKENS or work["batch_size"] != 1:
+        versus = results["vs_fp16"] or {}  # null where FP16 does not fit the board
+        alike = all(work.get(name, value) == value for name, value in WORKLOAD.items())
+        if not alike or each["system_under_test"]["accelerator_count"] != 1:
             continue
-        if not isinstance(versus, dict) or "against" not in versus:
+        if "against" not in versus or work["precision"] == "FP16":
             continue
         baseline = arms[str(versus["against"])]
-        if work["precision"] == "FP16":
-            continue
         yield Row(
             gpu=str(each["system_under_test"]["gpu"]),
             precision=str(work["precision"]),

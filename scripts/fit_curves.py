@@ -2,7 +2,7 @@
 
     python scripts/fit_curves.py [--check] [--quiet]
 
-Reads the packaged published table and ``data/h200``; prints how sessions scatter and how often a
+Reads the packaged published table and ``data``; prints how sessions scatter and how often a
 session, or a size, that was left out lay in the range of the others. The same measurements give the
 same bytes. With ``--check`` nothing is written, and the status is 1 where the committed file is not
 what they give.

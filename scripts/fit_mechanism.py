@@ -55,7 +55,9 @@ def eager(found: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def _arms() -> list[dict[str, dict[str, Any]]]:
-    folders = [path for path in (MEASURED / "runs").iterdir() if path.name.endswith(_TIMED)]
+    folders = [
+        path for path in (MEASURED / "h200" / "runs").iterdir() if path.name.endswith(_TIMED)
+    ]
     return [
         json.loads(file.read_text())
         for folder in sorted(folders)
@@ -186,6 +188,7 @@ class Miss(NamedTuple):
     row: Row
     ratio: float
     level: float  #: of the energy itself
+    plain: float  #: of FP16's beside it
 
 
 def misses(found: Sequence[Row], *, boards: bool) -> tuple[Miss, ...]:
@@ -206,7 +209,12 @@ def _miss(by: Model, row: Row) -> Miss:
     board, on = by.board(card(row.gpu)), card(row.gpu)
     said = step(by, board, on, like(row), row.precision, row.runtime).mj_per_token
     plain = step(by, board, on, like(row), "FP16", row.runtime).mj_per_token
-    return Miss(row, math.log(said / plain) - row.log_ratio, math.log(said / row.mj))
+    return Miss(
+        row,
+        ratio=math.log(said / plain) - row.log_ratio,
+        level=math.log(said / row.mj),
+        plain=math.log(plain / row.fp16_mj),
+    )
 
 
 def ratio_errors(found: Iterable[Miss], *, boards: bool) -> dict[str, Error]:
@@ -216,8 +224,10 @@ def ratio_errors(found: Iterable[Miss], *, boards: bool) -> dict[str, Error]:
 
 def level_errors(found: Iterable[Miss], *, boards: bool) -> dict[str, Error]:
     """Of mJ/token, by precision; without rows whose figures could not be traced to runs."""
-    traced = (miss for miss in found if "unverified" not in miss.row.remarks)
-    return _errors(((miss.row, miss.level) for miss in traced), boards=boards)
+    traced = [miss for miss in found if "unverified" not in miss.row.remarks]
+    arms = [(miss.row, miss.level) for miss in traced]
+    arms += [(miss.row._replace(precision="FP16"), miss.plain) for miss in traced]
+    return _errors(arms, boards=boards)
 
 
 def _errors(found: Iterable[tuple[Row, float]], *, boards: bool) -> dict[str, Error]:

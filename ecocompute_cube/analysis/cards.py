@@ -111,6 +111,10 @@ BY_NAME: Final = MappingProxyType(
     {_key(name): card for card in CARDS for name in (card.name, *card.also)}
 )
 
+_AS_WRITTEN: Final = MappingProxyType(
+    {name: card for card in CARDS for name in (card.name, *card.also)}
+)
+
 #: The board that was measured stands for its generation.
 ARCHES: Final = MappingProxyType(
     {
@@ -129,11 +133,9 @@ TWINS: Final = MappingProxyType({"NVIDIA A100-SXM4-80GB": "NVIDIA A800-SXM4-80GB
 
 def card(name: str) -> Card:
     """The board of this name. Raises UsageError with the nearest names."""
-    found = BY_NAME.get(_key(name))
+    found = _AS_WRITTEN.get(name) or BY_NAME.get(_key(name))
     if found is not None:
         return found
-    if (generation := ARCHES.get(name.casefold().strip())) is not None:
-        return generation.card
     raise UsageError(f"gpu: no board '{name[:_MOST_SHOWN]}' is known here.", _instead(name))
 
 

@@ -132,54 +132,57 @@ def answer(asked: Query) -> Estimate:
     found, reason = (None, ratio) if isinstance(ratio, str) else (ratio, None)
     level = _level(asked, measured_as, unlike) if found else None
     energy = _energy(found, level, by, asked, said)
-    scatter = known.scatter.get((asked.precision, asked.runtime))
     vram = _vram(like, asked)
     ci = (_pct(found.log - found.half), _pct(found.log + found.half)) if found else None
     basis: Basis = found.basis if found else "unavailable"
     if plain:  # against itself there is nothing to measure: what counts is its energy
         basis = energy.basis if energy else "unavailable"
     return Estimate(
-        asked.params_b,
-        asked.card.name,
-        asked.card.arch,
-        asked.precision,
-        asked.runtime,
-        asked.batch,
-        asked.context,
-        _pct(found.log) if found else None,
-        ci,
-        known.confidence,
-        basis,
-        _confidence(
+        params_b=asked.params_b,
+        gpu=asked.card.name,
+        arch_used=asked.card.arch,
+        precision=asked.precision,
+        runtime=asked.runtime,
+        batch=asked.batch,
+        context=asked.context,
+        delta_pct=_pct(found.log) if found else None,
+        ci=ci,
+        ci_confidence=known.confidence,
+        basis=basis,
+        confidence=_confidence(
             basis,
             energy if plain else found,
             known.levels.get((measured_as, asked.runtime)) if plain else curve,
-            scatter,
+            known.scatter.get((asked.precision, asked.runtime)),
         ),
-        _advice(ci),
-        _verdict(found, ci, reason),
-        reason,
-        math.exp(energy.log) if energy else None,
-        (math.exp(energy.log - energy.half), math.exp(energy.log + energy.half))
-        if energy
-        else None,
-        energy.basis if energy else "unavailable",
-        curve.crossing[0] if curve else None,
-        curve.crossing[1:] if curve else (None, None),
-        curve.anchors if curve else (),
-        curve.stacks if curve else (),
-        found is not None and found.sessions == 0 and not plain,
-        said,
-        asked.params_b * PLAIN_BITS[asked.precision] * _BYTES_OF_A_BIT,
-        asked.params_b * PLAIN_BITS[BASELINE] * _BYTES_OF_A_BIT,
-        vram,
-        vram <= asked.card.memory_gb,
-        _notes(asked, like, curve, measured_as, unlike),
+        recommendation=_advice(ci),
+        verdict=_verdict(found, ci, reason),
+        reason=reason,
+        mj_per_token=math.exp(energy.log) if energy else None,
+        mj_ci=_around(energy),
+        mj_basis=energy.basis if energy else "unavailable",
+        crossover_b=curve.crossing[0] if curve else None,
+        crossover_range_b=curve.crossing[1:] if curve else (None, None),
+        anchors=curve.anchors if curve else (),
+        stack=curve.stacks if curve else (),
+        modelled=found is not None and found.sessions == 0 and not plain,
+        mechanism=said,
+        weight_gb=asked.params_b * PLAIN_BITS[asked.precision] * _BYTES_OF_A_BIT,
+        weight_gb_fp16=asked.params_b * PLAIN_BITS[BASELINE] * _BYTES_OF_A_BIT,
+        vram_gb=vram,
+        fits=vram <= asked.card.memory_gb,
+        notes=_notes(asked, like, curve, measured_as, unlike),
     )
 
 
 def _pct(log: float) -> float:
     return 100 * math.expm1(log)
+
+
+def _around(energy: _Found | None) -> tuple[float, float] | None:
+    if energy is None:
+        return None
+    return math.exp(energy.log - energy.half), math.exp(energy.log + energy.half)
 
 
 # The mechanism
@@ -190,7 +193,9 @@ def _modelled(by: Model, board: Board, like: Shape, asked: Query) -> Modelled | 
         return None
     on, rows, context = asked.card, asked.batch, asked.context
     arm = step(by, board, on, like, asked.precision, asked.runtime, batch=rows, context=context)
-    plain = step(by, board, on, like, BASELINE, asked.runtime, batch=rows, context=context)
+    plain = arm
+    if asked.precision != BASELINE:
+        plain = step(by, board, on, like, BASELINE, asked.runtime, batch=rows, context=context)
     return Modelled(
         100 * (arm.mj_per_token / plain.mj_per_token - 1),
         arm.mj_per_token,
@@ -243,11 +248,11 @@ def _ratio(
     if unlike is not None:
         return unlike
     known = _on_curve(asked, curve) if curve else None
-    if known is not None and known[1].half is not None:
+    if known is not None:
         basis, knot = known
-        held = library().scatter[asked.precision, asked.runtime]
-        if not held.tried or held.held >= _LEAST_HELD * held.tried:
-            return _Found(basis, knot.fit, known[1].half, knot.n)
+        scatter = library().scatter[asked.precision, asked.runtime]
+        if knot.half is not None and scatter.held >= _LEAST_HELD * scatter.tried:
+            return _Found(basis, knot.fit, knot.half, knot.n)
     error = _error(asked, by, said, by.seen, by.unseen)
     if said is not None and isinstance(error, tuple):
         return _Found("estimated", math.log1p(said.delta_pct / 100), error.half)

@@ -58,6 +58,8 @@ def query(
 
 
 def _board(gpu: str | None, generation: str | None) -> tuple[Card, str | None]:
+    if isinstance(gpu, str) and generation is None and gpu.casefold().strip() in ARCHES:
+        gpu, generation = None, gpu  # a generation, named as a board
     if gpu is not None:
         found = card(_text("gpu", gpu))
         if generation is not None and arch(_text("arch", generation)).card.arch != found.arch:

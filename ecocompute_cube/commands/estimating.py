@@ -141,12 +141,12 @@ def _optimize(options: argparse.Namespace) -> int:
         limits=Limits(*(getattr(options, name) for name in _LIMITS)),
         prices=Prices(*(getattr(options, name) for name in _PRICES)),
     )
-    board = {name: given[name] for name in ("params_b", "gpu", "arch") if name in given}
-    asked = query(**board)
+    asked = query(**{name: value for name, value in given.items() if name in _ASKED})
     if options.json:
-        write(_json(optimum_document({**given, "gpu": asked.card.name}, found)))
+        searched: dict[str, object] = {name: given[name] for name in _LISTS if name in given}
+        write(_json(optimum_document(asked, searched, found)))
     else:
-        write(optimum_text(f"{asked.params_b:g}B on {asked.card.name}", found))
+        write(optimum_text(asked, found))
     return 0
 
 

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ecocompute_cube.report.estimated import rounded, short
+from ecocompute_cube.report.estimated import question, rounded, short
 from ecocompute_cube.report.table import table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ecocompute_cube.analysis.optimizer import Config, Infeasible, Optimum
+    from ecocompute_cube.analysis.query import Query
+    from ecocompute_cube.report.estimated import Document
 
+_ASKED: Final = frozenset({"params_b", "gpu", "arch", "ctx"})
 _HEAD: Final = ("", "precision", "batch", "mJ/token", "ms/token", "tokens/s", "GB", "basis")
 
 
-def optimum_document(asked: dict[str, object], found: Optimum) -> dict[str, object]:
+def optimum_document(asked: Query, searched: Document, found: Optimum) -> Document:
     """For programs: ``input``, and the answer; alternatives say how they compare."""
+    understood = {name: value for name, value in question(asked).items() if name in _ASKED}
     plain = {name: rounded(value) for name, value in zip(found._fields, found, strict=True)}
     if found.recommended is not None:
         plain["alternatives"] = [
             {**_plain(each), "vs_recommended": _against(each, found.recommended)}
             for each in found.alternatives
         ]
-    return {"input": asked, **plain}
+    return {"input": {**understood, **searched}, **plain}
 
 
-def _plain(config: Config) -> dict[str, object]:
+def _plain(config: Config) -> Document:
     return {name: rounded(value) for name, value in zip(config._fields, config, strict=True)}
 
 
-def _against(config: Config, best: Config) -> dict[str, object]:
+def _against(config: Config, best: Config) -> Document:
     """Changes in percent."""
     names = ("energy_mj_per_token", "latency_ms", "throughput_tps", "vram_gb")
     return {
@@ -38,9 +42,10 @@ def _against(config: Config, best: Config) -> dict[str, object]:
     }
 
 
-def optimum_text(asked: str, found: Optimum) -> str:
+def optimum_text(asked: Query, found: Optimum) -> str:
     """The choice, the next ones, and what keeps to no limit."""
-    lines = [f"{asked}; {found.objective.replace('_', ' ')}", ""]
+    aim = found.objective.replace("_", " ")
+    lines = [f"{asked.params_b:g}B on {asked.card.name}, context {asked.context}; {aim}", ""]
     if found.recommended is None:
         lines += _infeasible(found.closest_infeasible)
     else:

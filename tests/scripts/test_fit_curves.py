@@ -26,6 +26,13 @@ def test_repeats_of_a_session_are_one_row() -> None:
     assert len(found) == len(set(found)) > 80
 
 
+def test_other_workloads_and_rows_that_are_no_session_are_left_out() -> None:
+    sessions = {row.session for row in rows()}
+    assert any(session.endswith("-embedded-protocol") for session in sessions)
+    assert not any("first-look" in session or "smoke" in session for session in sessions)
+    assert not any("llamacpp" in session for session in sessions)
+
+
 def test_the_spread_of_a_session_is_pooled_over_boards_and_counted_by_session() -> None:
     values = [
         Value(gpu, size, session, "one", log, doubtful=False)
