@@ -150,6 +150,14 @@ def _unreadable(source: Path, error: OSError) -> UsageError:
     )
 
 
+def refuse_link(out: Path) -> None:
+    """A link is no place: what it leads to would stay as it is. Raises OutputError."""
+    if out.is_symlink():
+        raise OutputError(
+            f"'{one_line(out.name)}' is a link.", "Name the place that it leads to with --out."
+        )
+
+
 @contextlib.contextmanager
 def written_beside(out: Path, utc: str, may_replace: Callable[[Path], bool]) -> Iterator[Sink]:
     """A sink that becomes ``out`` when the block ends, and leaves nothing when it fails.
@@ -195,10 +203,11 @@ def _put(made: Path, out: Path, old: Path) -> None:
     if not out.is_dir() or not any(out.iterdir()):
         made.replace(out)
     else:
-        out.replace(old)
         try:
+            out.replace(old)
             made.replace(out)
-        except OSError:
-            old.replace(out)
+        except BaseException:  # Ctrl-C too must not cost the one that was there
+            if old.exists() and not out.exists():
+                old.replace(out)
             raise
     sync_folder(out.parent)

@@ -20,7 +20,7 @@ from ecocompute_cube.archive.computed import view_of
 from ecocompute_cube.archive.contents import data_of
 from ecocompute_cube.archive.opening import opened
 from ecocompute_cube.archive.runs import Run, runs_in
-from ecocompute_cube.archive.sink import Writer, is_zip, written_beside
+from ecocompute_cube.archive.sink import Writer, is_zip, refuse_link, written_beside
 from ecocompute_cube.archive.words import as_markdown as md
 from ecocompute_cube.archive.words import counted
 from ecocompute_cube.errors import MeasurementInvalid, OutputError
@@ -105,9 +105,12 @@ def _submitted(
 
 def _check_place(out: Path) -> None:
     """See that only an earlier submission may be replaced. Raises OutputError."""
-    if out.exists() and not (out / ISSUE_NAME).is_file() and not (out.is_dir() and _is_empty(out)):
+    refuse_link(out)
+    if not out.exists() or (out.is_dir() and _is_empty(out)):
+        return
+    if not all((out / name).is_file() for name in (ISSUE_NAME, CSV_NAME)):
         raise OutputError(
-            f"'{out.name}' is there already, and it is no submission.",
+            f"'{out.absolute().name or out}' is there already, and it is no submission.",
             "Choose another place with --out, or remove it yourself.",
         )
 

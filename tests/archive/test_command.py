@@ -72,6 +72,10 @@ def test_a_bundle_that_is_found_wanting_ends_with_1_and_a_bad_document_with_6(
         (["RESULTS", "--out", "OUT", "--layout", "zenodo"], 2, "mlcommons"),
         (["RESULTS", "--out", "RESULTS"], 2, "lies in the results folder"),
         (["RESULTS", "--out", "/proc/x/bundle"], 7, "--out"),
+        (["RESULTS", "--out", "/"], 7, "'/' is there already"),
+        (["RESULTS", "--out", "x" * 300], 2, "too long"),
+        (["x" * 300, "--out", "OUT"], 2, "too long"),
+        (["--check", "x" * 300], 2, "too long"),
     ],
 )
 def test_a_mistake_is_answered_with_a_cause_and_a_remedy(
