@@ -10,11 +10,13 @@ import tempfile
 import zipfile
 import zlib
 from collections import Counter
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from ecocompute_cube.archive.scratch import ELSEWHERE
+from ecocompute_cube.archive.sink import reading
 from ecocompute_cube.archive.words import one_line
-from ecocompute_cube.errors import DiskFull, DocumentInvalid, UsageError, output_error
+from ecocompute_cube.errors import NO_ROOM, DiskFull, DocumentInvalid, UsageError
 from ecocompute_cube.model.bundle import MANIFEST_NAME, SAFE_PATH
 from ecocompute_cube.units import gib
 
@@ -62,7 +64,7 @@ def _root(folder: Path, place: Path) -> Path:
 def _unpack(place: Path, folder: Path) -> None:
     called = one_line(place.name)
     try:
-        with zipfile.ZipFile(place) as archive:
+        with reading(place) as file, zipfile.ZipFile(file) as archive:
             members = _below_top([each for each in archive.infolist() if not each.is_dir()])
             _check_members(members, called, shutil.disk_usage(folder).free)
             for name, member in members:
@@ -72,7 +74,10 @@ def _unpack(place: Path, folder: Path) -> None:
             f"{called} is damaged, or no zip file ({one_line(str(error))}).", _REMEDY
         ) from None
     except OSError as error:
-        raise output_error(error, f"unpack {called}") from error
+        if error.errno in NO_ROOM:
+            cause = f"No room left for unpacking {called} ({error.strerror})."
+            raise DiskFull(cause, ELSEWHERE) from error
+        raise
 
 
 def _below_top(members: list[zipfile.ZipInfo]) -> list[tuple[str, zipfile.ZipInfo]]:
@@ -86,6 +91,7 @@ def _below_top(members: list[zipfile.ZipInfo]) -> list[tuple[str, zipfile.ZipInf
 
 def _check_members(members: list[tuple[str, zipfile.ZipInfo]], called: str, free: int) -> None:
     times = Counter(name.casefold() for name, _ in members)
+    folders = {str(up) for name in times for up in PurePosixPath(name).parents}
     for name, member in members:
         kind = stat.S_IFMT(member.external_attr >> 16)
         if not _SAFE.fullmatch(name):
@@ -96,6 +102,8 @@ def _check_members(members: list[tuple[str, zipfile.ZipInfo]], called: str, free
             why = "is encrypted"
         elif times[name.casefold()] > 1:
             why = "is there twice"
+        elif name.casefold() in folders:
+            why = "is file and folder in one"
         else:
             continue
         raise DocumentInvalid(f"{called}: '{one_line(name)}' {why}.", _REMEDY)
@@ -103,7 +111,7 @@ def _check_members(members: list[tuple[str, zipfile.ZipInfo]], called: str, free
     if size > free:
         raise DiskFull(
             f"{called} unpacks to {gib(size):.1f} GiB, {gib(free):.1f} GiB are free for it.",
-            "Free some space, or have TMPDIR name a folder on a larger disk.",
+            ELSEWHERE,
         )
 
 
