@@ -37,6 +37,7 @@ from ecocompute_cube.model.base import printable
 from ecocompute_cube.model.bundle import (
     DEEPEST,
     MANIFEST_NAME,
+    POWER_FOLDER,
     SAFE_PATH,
     SUMS_NAME,
     BundledFile,
@@ -176,10 +177,10 @@ def _whole(folder: Path, manifest: BundleManifest) -> Iterator[Trouble]:
                 f"'{name}' is not in {MANIFEST_NAME}.",
                 "Take it out: nothing vouches for it.",
             )
-        if "power" in Path(name).parts[:-1]:
+        if POWER_FOLDER in Path(name.casefold()).parts[:-1]:
             yield Trouble(
                 "power_folder",
-                f"'{one_line(name)}' lies in a folder 'power', which is for meters at the wall.",
+                f"'{one_line(name)}' lies in a folder '{POWER_FOLDER}', which is for meters at the wall.",
                 "Take it out: NVML is no power result of MLPerf.",
             )
     for name, file in listed.items():

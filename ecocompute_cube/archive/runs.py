@@ -11,7 +11,7 @@ from ecocompute_cube.analysis.evidence import evidence
 from ecocompute_cube.archive.words import counted, one_line
 from ecocompute_cube.errors import JournalBroken, UsageError
 from ecocompute_cube.model.base import present, sha256_hex
-from ecocompute_cube.model.bundle import SAFE_PATH, BundledRun, Missing
+from ecocompute_cube.model.bundle import POWER_FOLDER, SAFE_PATH, BundledRun, Missing
 from ecocompute_cube.model.journal import RunOpened, SessionOpened, TraceLost, TraceStored
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, Journal, read_journal
 from ecocompute_cube.model.plan import slug
@@ -156,8 +156,9 @@ def _run(source: Path) -> Run:
 
 
 def _folder_of(run_id: str) -> str:
-    """The run's id where it is a safe name; else what is safe of it, and a piece of its hash."""
-    if _SAFE.fullmatch(run_id) and "/" not in run_id and len(run_id) <= _LONGEST_NAME:
+    """The run's id where a folder can have it; else what is safe of it, and a piece of its hash."""
+    safe = _SAFE.fullmatch(run_id) and "/" not in run_id and len(run_id) <= _LONGEST_NAME
+    if safe and run_id.casefold() != POWER_FOLDER:
         return run_id
     digest = sha256_hex(run_id.encode("utf-8", "backslashreplace"))[:8]
     return f"{slug(run_id)[:_LONGEST_NAME]}-{digest}"

@@ -292,7 +292,10 @@ def test_such_numbers_in_a_report_are_refused_too(desk: Desk) -> None:
         desk.bundle()
 
 
-HOSTILE_IDS = ["../../escape", "/etc/passwd", "a\nb", "<script>", "con\x00", "", "..", "x" * 300]
+HOSTILE_IDS = [
+    *("../../escape", "/etc/passwd", "a\nb", "<script>", "con\x00", "", "..", "x" * 300),
+    *("power", "Power"),  # a folder that a bundle must not have
+]
 
 
 @pytest.mark.parametrize("run_id", HOSTILE_IDS)
