@@ -162,6 +162,7 @@ def _compared(here: Group, there: Group, scatter: Scatter) -> Compared:
     found = difference(here, there, confidence, scatter)
     agreed = agreeing(found.interval_pct, threshold)
     ours, theirs = side(here), side(there)
+    shared = [run for run in ours.runs if run in theirs.runs]
     return Compared(
         arm=kind_of(here),
         here=ours,
@@ -171,7 +172,7 @@ def _compared(here: Group, there: Group, scatter: Scatter) -> Compared:
         interval_pct=found.interval_pct,
         threshold_pct=threshold,
         finding=agreed,
-        says=_says(found.interval_pct, agreed, threshold),
+        says=_says(found.interval_pct, agreed, threshold) + _itself(shared),
         differs=differing(here, there),
     )
 
@@ -192,6 +193,12 @@ def _says(interval: DifferenceInterval | Absent, agreed: Agreeing, threshold: fl
     if interval.unit == "sessions":
         return said
     return f"{said}, by blocks of one session each: sessions can differ by more"
+
+
+def _itself(shared: Sequence[str]) -> str:
+    """What whoever compares a measurement with itself must know."""
+    runs = ", ".join(map(printable, shared))
+    return f"; {runs} is on both sides, and agrees with itself" if shared else ""
 
 
 def as_text(found: Replication) -> str:
@@ -235,4 +242,9 @@ def _answer(found: Replication) -> str:
         return f"Not consistent: {names} differ in {different} of {arms}."
     if found.exit_status:
         return f"Undecided: nothing tells how far {names} scatter."
-    return f"Consistent: {names} agree in {arms}, as far as their intervals tell."
+    agree = f"Consistent: {names} agree in {arms}, as far as their intervals tell"
+    same = sum(not {*each.here.runs}.isdisjoint(each.there.runs) for each in found.compared)
+    if not same:
+        return f"{agree}."
+    are = f"{_count(same, 'arm')} {'is' if same == 1 else 'are'}"
+    return f"{agree}; {are} of the same run on both sides, which is no second measurement."
