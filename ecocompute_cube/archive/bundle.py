@@ -21,7 +21,7 @@ from ecocompute_cube.archive.computed import CSV_NAME, Computed, computed
 from ecocompute_cube.archive.contents import data_of, descriptions, surroundings
 from ecocompute_cube.archive.describe import Contents
 from ecocompute_cube.archive.runs import Found, LeftOut, Run, runs_in
-from ecocompute_cube.archive.sink import Writer, is_zip, refuse_link, written_beside
+from ecocompute_cube.archive.sink import Writer, check_renamable, is_zip, written_beside
 from ecocompute_cube.archive.words import as_json, counted
 from ecocompute_cube.errors import OutputError, UsageError
 from ecocompute_cube.model.bundle import (
@@ -163,7 +163,7 @@ def _sorted(listed: Iterable[BundledFile]) -> tuple[BundledFile, ...]:
 def _check_place(request: Request) -> None:
     """See before the work that it will not be for nothing. Raises UsageError or OutputError."""
     out, results = request.out.absolute(), request.results
-    refuse_link(out)
+    check_renamable(out)
     if out.resolve().is_relative_to(results.resolve()):
         raise UsageError(
             f"'{out.name}' lies in the results folder: the next bundle would hold this one.",

@@ -180,7 +180,7 @@ def _whole(folder: Path, manifest: BundleManifest) -> Iterator[Trouble]:
         if POWER_FOLDER in Path(name.casefold()).parts[:-1]:
             yield Trouble(
                 "power_folder",
-                f"'{one_line(name)}' lies in a folder '{POWER_FOLDER}', which is for meters at the wall.",
+                f"'{one_line(name)}' lies in a folder '{POWER_FOLDER}', for meters at the wall.",
                 "Take it out: NVML is no power result of MLPerf.",
             )
     for name, file in listed.items():

@@ -12,6 +12,7 @@ from ecocompute_cube.archive.words import counted, one_line
 from ecocompute_cube.errors import JournalBroken, UsageError
 from ecocompute_cube.model.base import present, sha256_hex
 from ecocompute_cube.model.bundle import POWER_FOLDER, SAFE_PATH, BundledRun, Missing
+from ecocompute_cube.model.files import called
 from ecocompute_cube.model.journal import RunOpened, SessionOpened, TraceLost, TraceStored
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, Journal, read_journal
 from ecocompute_cube.model.plan import slug
@@ -92,7 +93,7 @@ def runs_in(results: Path) -> Found:
     """
     if not results.is_dir():
         raise UsageError(
-            f"There is no results folder '{one_line(results.name)}'.",
+            f"There is no results folder '{called(results)}'.",
             "Name the folder that 'ecocompute measure' wrote to.",
         )
     files = sorted(path for path in results.rglob("*") if not path.is_dir())
@@ -107,7 +108,7 @@ def runs_in(results: Path) -> Found:
     if not runs:
         why = f" ({left_out[0].why})" if left_out else ""
         raise UsageError(
-            f"'{one_line(results.name)}' holds no readable journal{why}.",
+            f"'{called(results)}' holds no readable journal{why}.",
             "Measure first, or name the folder that 'ecocompute measure' wrote to.",
         )
     _refuse_twins(runs, results)

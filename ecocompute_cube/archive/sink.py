@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 from ecocompute_cube.archive.words import one_line
 from ecocompute_cube.errors import DocumentInvalid, OutputError, UsageError, output_error
 from ecocompute_cube.model.bundle import SAFE_PATH, BundledFile
-from ecocompute_cube.model.files import part_folder, sync_folder
+from ecocompute_cube.model.files import called, part_folder, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -150,11 +150,19 @@ def _unreadable(source: Path, error: OSError) -> UsageError:
     )
 
 
-def refuse_link(out: Path) -> None:
-    """A link is no place: what it leads to would stay as it is. Raises OutputError."""
+def check_renamable(out: Path) -> None:
+    """See that a new folder can have this name. Raises OutputError.
+
+    What a link leads to would stay as it is, and a shell whose folder is replaced stands nowhere.
+    """
     if out.is_symlink():
         raise OutputError(
-            f"'{one_line(out.name)}' is a link.", "Name the place that it leads to with --out."
+            f"'{called(out)}' is a link.", "Name the place that it leads to with --out."
+        )
+    if out.is_dir() and out.samefile(Path.cwd()):
+        raise OutputError(
+            f"'{called(out)}' is the folder in which this runs.",
+            "Name one in it or beside it with --out.",
         )
 
 

@@ -20,11 +20,12 @@ from ecocompute_cube.archive.computed import view_of
 from ecocompute_cube.archive.contents import data_of
 from ecocompute_cube.archive.opening import opened
 from ecocompute_cube.archive.runs import Run, runs_in
-from ecocompute_cube.archive.sink import Writer, is_zip, refuse_link, written_beside
+from ecocompute_cube.archive.sink import Writer, check_renamable, is_zip, written_beside
 from ecocompute_cube.archive.words import as_markdown as md
 from ecocompute_cube.archive.words import counted
 from ecocompute_cube.errors import MeasurementInvalid, OutputError
 from ecocompute_cube.model.bundle import MANIFEST_NAME
+from ecocompute_cube.model.files import called
 from ecocompute_cube.model.plan import Phase, slug
 from ecocompute_cube.report.build import build_report
 from ecocompute_cube.report.energy_json import energy_reports
@@ -105,12 +106,12 @@ def _submitted(
 
 def _check_place(out: Path) -> None:
     """See that only an earlier submission may be replaced. Raises OutputError."""
-    refuse_link(out)
+    check_renamable(out)
     if not out.exists() or (out.is_dir() and _is_empty(out)):
         return
     if not all((out / name).is_file() for name in (ISSUE_NAME, CSV_NAME)):
         raise OutputError(
-            f"'{out.absolute().name or out}' is there already, and it is no submission.",
+            f"'{called(out)}' is there already, and it is no submission.",
             "Choose another place with --out, or remove it yourself.",
         )
 

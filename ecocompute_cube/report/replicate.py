@@ -17,6 +17,7 @@ from ecocompute_cube.analysis.replication import (
 )
 from ecocompute_cube.errors import DocumentInvalid, UsageError
 from ecocompute_cube.model.base import present, printable
+from ecocompute_cube.model.files import called
 from ecocompute_cube.model.published import published
 from ecocompute_cube.model.replication import Compared, Replication
 from ecocompute_cube.model.report import ReportFile
@@ -50,7 +51,7 @@ def read_findings(path: Path, say: Callable[[str], None]) -> Findings:
 
     Raises UsageError for a path that holds neither, DocumentInvalid for a broken report.
     """
-    name = path.name or str(path.resolve().name)
+    name = called(path)
     if path.is_dir() and not (path / _REPORT_NAME).is_file():
         try:
             written = read_results(path)

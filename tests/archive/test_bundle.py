@@ -448,15 +448,6 @@ def test_what_another_program_writes_at_this_moment_is_not_swept_away(tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "elsewhere"]
 
 
-def test_the_place_may_be_the_empty_folder_that_one_is_in(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk.out.mkdir()
-    monkeypatch.chdir(desk.out)
-    desk.bundle(Path())
-    assert desk.codes() == set()
-
-
 @pytest.mark.parametrize("page", ["report.html", "summary.md", "figures"])
 def test_a_page_that_is_a_link_takes_nothing_of_elsewhere_along(desk: Desk, page: str) -> None:
     write_report(desk.results, desk.report, lambda _: None)

@@ -93,6 +93,45 @@ def test_a_mistake_is_answered_with_a_cause_and_a_remedy(
     assert not desk.out.exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bundle", ".", "--out", "../new"],
+        ["bundle", "--check", "."],
+        ["submit", ".", "--out", "../new"],
+        ["compare", ".", "."],
+    ],
+)
+def test_the_folder_where_one_is_has_a_name_too(
+    desk: Desk,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    here = desk.folder / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert main(words) == 2
+    assert "error: 'here' " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["bundle", "submit"])
+@pytest.mark.parametrize("out", [".", "../here"])
+def test_the_folder_where_one_is_is_not_taken_away(
+    desk: Desk,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    out: str,
+) -> None:
+    here = desk.folder / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert main([command, str(desk.results), "--out", out]) == 7
+    assert "error: 'here' is the folder in which this runs" in capsys.readouterr().err
+    assert here.samefile(".") and not list(here.iterdir())
+
+
 def test_what_is_heavy_loads_when_a_bundle_is_made() -> None:
     code = (
         "import sys, contextlib, ecocompute_cube.cli as cli\n"
