@@ -115,6 +115,15 @@ def test_the_folder_where_one_is_has_a_name_too(
     assert "error: 'here' " in capsys.readouterr().err
 
 
+def test_a_contribution_is_a_folder_and_no_zip_file(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = desk.folder / "new.zip"
+    assert main(["submit", str(desk.results), "--out", str(out)]) == 2
+    assert "error: 'new.zip' is the name of a zip file" in capsys.readouterr().err
+    assert not out.exists()
+
+
 @pytest.mark.parametrize("command", ["bundle", "submit"])
 @pytest.mark.parametrize("out", [".", "../here"])
 def test_the_folder_where_one_is_is_not_taken_away(
