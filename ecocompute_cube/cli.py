@@ -26,7 +26,7 @@ from ecocompute_cube.commands.measuring import (
 )
 from ecocompute_cube.commands.terminal import say, write
 from ecocompute_cube.commands.words import Parser
-from ecocompute_cube.errors import EcoError, UsageError
+from ecocompute_cube.errors import EcoError, UsageError, unforeseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -80,13 +80,22 @@ def _ended(
         command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
     except EcoError as error:
-        from ecocompute_cube.model.base import printable
-
-        say(f"error: {printable(error.cause)}\n{printable(error.fix)}")
-        return error.exit_status
+        return _told(error)
+    except OSError as error:
+        told = unforeseen(error)
+        if told is None:
+            raise
+        return _told(told)
     except KeyboardInterrupt:
         say("stopped")
         return 130
+
+
+def _told(error: EcoError) -> int:
+    from ecocompute_cube.model.base import printable
+
+    say(f"error: {printable(error.cause)}\n{printable(error.fix)}")
+    return error.exit_status
 
 
 @contextlib.contextmanager

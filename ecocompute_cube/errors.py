@@ -35,10 +35,11 @@ EcoError
 from __future__ import annotations
 
 import errno
+import os
 from typing import ClassVar
 
 #: OSError numbers that mean "no room": disk full, quota used up, file-size limit (errno(3)).
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class EcoError(Exception):
@@ -264,10 +265,23 @@ class Interrupted(EcoError):
     exit_status = 130
 
 
+def unforeseen(error: OSError) -> EcoError | None:
+    """What no command expected of this machine's files; None where it is no matter of a file."""
+    reason = error.strerror or type(error).__name__
+    if error.errno in NO_ROOM:
+        return DiskFull(f"No room left on the disk ({reason}).", "Free some space and try again.")
+    if error.filename is None:
+        return None
+    return UsageError(
+        f"'{os.fsdecode(error.filename)}' cannot be used ({reason}).",
+        "Look whether the path is right, and who may read and write there.",
+    )
+
+
 def output_error(error: OSError, doing: str) -> OutputError:
     """The error tree's word for a failed write: ``doing`` completes "could not …"."""
     reason = error.strerror or type(error).__name__
-    if error.errno in _NO_ROOM:
+    if error.errno in NO_ROOM:
         return DiskFull(
             f"No room left on the disk while trying to {doing} ({reason}).",
             "Free some space and run the same command again: finished blocks are kept.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 KEYS: Final = ("title", "description", "creators", "license", "version", "keywords", "date")
 _CREATOR_KEYS: Final = ("name", "orcid", "affiliation")
-_ORCID: Final = re.compile(r"(?:https?://orcid\.org/)?((?:\d{4}-){3}\d{3}[\dX])")
+_ORCID: Final = re.compile(r"(?:https?://orcid\.org/)?((?:[0-9]{4}-){3}[0-9]{3}[0-9X])")
 _KEYWORDS: Final = ("energy efficiency", "GPU", "large language models", "NVML", "quantization")
 _MOST_NAMED: Final = 3  # models, boards or precisions in a title
 _MOST_TITLE: Final = 240
@@ -83,20 +84,23 @@ def read_wishes(path: Path) -> Wishes:
 def parse_creator(text: str) -> Creator:
     """``Family, Given; ORCID; affiliation``, the last two in any order or left out.
 
-    Raises UsageError for an ORCID whose check digit is wrong.
+    Raises UsageError for two ORCIDs, or one whose check digit is wrong.
     """
     name, *rest = (part.strip() for part in text.split(";"))
-    orcid = next((part for part in rest if _ORCID.fullmatch(part)), None)
-    others = [part for part in rest if part and part != orcid]
-    return _checked_creator(name, orcid, "; ".join(others) or None)
+    orcids = [part for part in rest if _ORCID.fullmatch(part)]
+    if len(orcids) > 1:
+        raise UsageError(f"'{one_line(name)}' has two ORCIDs.", "Give --creator once for each.")
+    others = [part for part in rest if part and part not in orcids]
+    return _checked_creator(name, next(iter(orcids), None), "; ".join(others) or None)
 
 
 def about(runs: Sequence[BundledRun], wishes: Wishes) -> About:
     """What to say of a bundle of these runs.
 
     Random weights and rehearsals are named in the title, whatever title was asked for. Raises
-    UsageError for a licence that is not known, or a day that is none.
+    UsageError for a licence that is not known, a day that is none, or one ORCID for two people.
     """
+    _refuse_twins(wishes.creators)
     days = sorted(run.ended_utc[:10] for run in runs)
     told = (one_line(wishes.description, 5000),) if wishes.description else ()
     words = _KEYWORDS if wishes.keywords is None else tuple(map(one_line, wishes.keywords))
@@ -233,6 +237,12 @@ def _checked_creator(name: str, orcid: str | None, affiliation: str | None) -> C
         orcid=found[1] if found else None,
         affiliation=one_line(affiliation) if affiliation else None,
     )
+
+
+def _refuse_twins(creators: Sequence[Creator]) -> None:
+    for orcid, times in Counter(each.orcid for each in creators if each.orcid).items():
+        if times > 1:
+            raise UsageError(f"Two creators have the ORCID {orcid}.", "Each person has their own.")
 
 
 def _check_digit_holds(orcid: str) -> bool:

@@ -21,7 +21,7 @@ from ecocompute_cube.archive.computed import CSV_NAME, Computed, computed
 from ecocompute_cube.archive.contents import data_of, descriptions, surroundings
 from ecocompute_cube.archive.describe import Contents
 from ecocompute_cube.archive.runs import Found, LeftOut, Run, runs_in
-from ecocompute_cube.archive.sink import Writer, is_zip, written_beside
+from ecocompute_cube.archive.sink import Writer, check_renamable, is_zip, written_beside
 from ecocompute_cube.archive.words import as_json
 from ecocompute_cube.errors import OutputError, UsageError
 from ecocompute_cube.model.bundle import (
@@ -163,7 +163,8 @@ def _sorted(listed: Iterable[BundledFile]) -> tuple[BundledFile, ...]:
 
 def _check_place(request: Request) -> None:
     """See before the work that it will not be for nothing. Raises UsageError or OutputError."""
-    out, results = request.out, request.results
+    out, results = request.out.absolute(), request.results
+    check_renamable(out)
     if out.resolve().is_relative_to(results.resolve()):
         raise UsageError(
             f"'{out.name}' lies in the results folder: the next bundle would hold this one.",
@@ -173,7 +174,7 @@ def _check_place(request: Request) -> None:
         return
     if _sums_of(out) is None:
         raise OutputError(
-            f"'{out.name}' is there already, and it is no bundle.",
+            f"'{out.name or out}' is there already, and it is no bundle.",
             "Choose another place with --out, or remove it yourself.",
         )
 

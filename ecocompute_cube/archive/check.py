@@ -33,8 +33,11 @@ from ecocompute_cube.archive.opening import opened
 from ecocompute_cube.archive.runs import Found, runs_in
 from ecocompute_cube.archive.words import one_line
 from ecocompute_cube.errors import DocumentInvalid, EcoError
+from ecocompute_cube.model.base import printable
 from ecocompute_cube.model.bundle import (
+    DEEPEST,
     MANIFEST_NAME,
+    POWER_FOLDER,
     SAFE_PATH,
     SUMS_NAME,
     BundledFile,
@@ -118,7 +121,7 @@ def check_folder(folder: Path, signers: Path | None, say: Callable[[str], None])
     manifest = read_manifest(folder)
     say(f"comparing {len(manifest.files)} files with their hashes")
     troubles = tuple(_whole(folder, manifest))
-    if not any(each.code == "link" for each in troubles):  # a link is never followed
+    if not any(each.code == "link" for each in troubles):  # what is no plain file is not entered
         say("computing every figure again from the journals")
         troubles += tuple(_documents(folder, manifest, signers))
         troubles += tuple(_described(folder, manifest))
@@ -140,7 +143,7 @@ def as_text(checked: BundleChecked) -> str:
 
 
 def _lines(trouble: Trouble, mark: str = "") -> tuple[str, str]:
-    return f"  {mark}{trouble.code}: {trouble.cause}", f"      {trouble.fix}"
+    return f"  {mark}{trouble.code}: {printable(trouble.cause)}", f"      {printable(trouble.fix)}"
 
 
 def read_manifest(folder: Path) -> BundleManifest:
@@ -175,10 +178,10 @@ def _whole(folder: Path, manifest: BundleManifest) -> Iterator[Trouble]:
                 f"'{name}' is not in {MANIFEST_NAME}.",
                 "Take it out: nothing vouches for it.",
             )
-        if "power" in Path(name).parts[:-1]:
+        if POWER_FOLDER in Path(name.casefold()).parts[:-1]:
             yield Trouble(
                 "power_folder",
-                f"'{one_line(name)}' lies in a folder 'power', which is for meters at the wall.",
+                f"'{one_line(name)}' lies in a folder '{POWER_FOLDER}', for meters at the wall.",
                 "Take it out: NVML is no power result of MLPerf.",
             )
     for name, file in listed.items():
@@ -186,10 +189,11 @@ def _whole(folder: Path, manifest: BundleManifest) -> Iterator[Trouble]:
     yield from _sums(folder, manifest)
 
 
-def _walk(folder: Path) -> Iterator[Path]:
+def _walk(folder: Path, depth: int = 1) -> Iterator[Path]:
+    """Every file, and the folders that are deeper than any of a bundle."""
     for path in sorted(folder.iterdir()):
-        if path.is_dir() and not path.is_symlink():
-            yield from _walk(path)
+        if depth < DEEPEST and path.is_dir() and not path.is_symlink():
+            yield from _walk(path, depth + 1)
         else:
             yield path
 

@@ -6,12 +6,11 @@ lines of each journal, and links to the traces.
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ecocompute_cube.analysis.documents import at, parse_document, schema_errors
+from ecocompute_cube.archive.scratch import scratch
 from ecocompute_cube.archive.words import one_line
 from ecocompute_cube.errors import DocumentInvalid
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
@@ -21,6 +20,7 @@ from ecocompute_cube.report.write import ENERGY_NAME, energy_texts, write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from ecocompute_cube.archive.runs import Run
 
@@ -71,15 +71,18 @@ def computed(runs: Sequence[Run], report_dir: Path, say: Callable[[str], None]) 
 
 @contextmanager
 def view_of(runs: Sequence[Run]) -> Iterator[Path]:
-    """A folder of run folders with what goes in of each, for as long as it is needed."""
-    with tempfile.TemporaryDirectory(prefix="ecocompute-") as name:
-        view = Path(name) / "runs"
+    """A folder of run folders with what goes in of each, for as long as it is needed.
+
+    Raises DiskFull, also for what is written beside them.
+    """
+    with scratch() as folder:
+        view = folder / "runs"
         for run in runs:
-            folder = view / run.folder
-            (folder / "traces").mkdir(parents=True)
-            (folder / JOURNAL_NAME).write_bytes(run.data)
+            place = view / run.folder
+            (place / "traces").mkdir(parents=True)
+            (place / JOURNAL_NAME).write_bytes(run.data)
             for trace in run.traces:
-                (folder / trace.file).symlink_to((run.source / trace.file).absolute())
+                (place / trace.file).symlink_to((run.source / trace.file).absolute())
         yield view
 
 
@@ -128,6 +131,9 @@ def _written(runs: Sequence[Run], report_dir: Path) -> dict[str, bytes]:
     if document.get("unreadable") != [] or not _has_our_columns(report_dir / CSV_NAME):
         return {}
     found = {path for pattern in (*_PAGES, *_FIGURES) for path in report_dir.glob(pattern)}
+    home = report_dir.resolve()
+    if any(path.resolve() != home / path.relative_to(report_dir) for path in found):
+        return {}  # a link may lead to what was never meant to be published
     return {
         path.relative_to(report_dir).as_posix(): path.read_bytes()
         for path in sorted(found)

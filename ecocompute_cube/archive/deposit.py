@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+from ecocompute_cube.analysis.documents import text_at
 from ecocompute_cube.archive.describe import PROTOCOL_DOI
-from ecocompute_cube.archive.service import Answer, Client, Upload, complaints
+from ecocompute_cube.archive.service import Answer, Client, Upload
 from ecocompute_cube.archive.sink import reading
 from ecocompute_cube.archive.words import as_html
 from ecocompute_cube.errors import ServiceRefused, ServiceUnreachable
@@ -17,6 +19,8 @@ from ecocompute_cube.model.bundle import BundleManifest, Creator
 Json = dict[str, Any]
 
 _PIECE: Final = 2**20
+_COMPLETED: Final = "completed"
+_ID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 _LOOKS_S: Final = (2.0, 5.0, 15.0)  # after a publication whose answer was lost
 
 
@@ -101,7 +105,7 @@ class Deposit:
     def is_draft(self) -> bool:
         """Whether it is a draft and was never public; a public record that is edited is none."""
         answer = self._client.get(self._draft)
-        return answer is not None and answer.body.get("is_published") is not True
+        return answer is not None and self._its(answer).get("is_published") is not True
 
     def published(self) -> Published | None:
         """The record, if it is public."""
@@ -110,7 +114,13 @@ class Deposit:
 
     def describe(self, body: Json) -> list[str]:
         """Put the description in place; what the service finds wrong with it."""
-        return complaints(self._client.put(self._draft, body).body)
+        return self._client.complaints(self._its(self._client.put(self._draft, body)))
+
+    def _its(self, answer: Answer) -> Json:
+        """The body, if it is this record's: login pages of networks answer to anything."""
+        if str(answer.body.get("id")) != self.record:
+            raise _stranger(self._client)
+        return answer.body
 
     def put_files(self, payloads: list[Payload], advance: Callable[[int], None]) -> None:
         """Have exactly these files in the draft. What has arrived whole is not sent again."""
@@ -134,7 +144,7 @@ class Deposit:
     def _is_whole(entry: Json | None, payload: Payload) -> bool:
         return (
             entry is not None
-            and entry.get("status") == "completed"
+            and entry.get("status") == _COMPLETED
             and entry.get("checksum") == f"md5:{payload.md5}"
         )
 
@@ -142,13 +152,22 @@ class Deposit:
         self._client.post(f"{self._draft}/files", [{"key": payload.key}])
         place = self._file(payload.key)
         self._client.send(f"{place}/content", _upload(payload, advance))
-        entry = self._client.post(f"{place}/commit", again=True).body
-        if not self._is_whole(entry, payload):
+        if not self._is_whole(self._committed(place), payload):
             self._client.delete(place)
             raise ServiceRefused(
                 f"'{payload.key}' did not arrive as it was sent (its MD5 differs).",
                 "Run the same command again: the file is sent anew.",
             )
+
+    def _committed(self, place: str) -> Json | None:
+        """The file's entry. Where an answer was lost, the second request is refused: look at it."""
+        try:
+            return self._client.post(f"{place}/commit", again=True).body
+        except ServiceRefused:
+            answer = self._client.get(place)
+            if answer is None or answer.body.get("status") != _COMPLETED:
+                raise
+            return answer.body
 
     def _file(self, key: str) -> str:
         return f"{self._draft}/files/{quote(key, safe='')}"
@@ -162,26 +181,39 @@ class Deposit:
                 pause(wait_s)
                 if (found := self.published()) is not None:
                     return found
-            raise ServiceUnreachable(
-                "It was asked to publish, and no answer came; it is not public so far.",
-                "Run the same command again in a while: it looks first, and publishes only once.",
-            ) from None
+            raise not_yet() from None
 
     def _public(self, answer: Answer) -> Published:
-        pids = answer.body.get("pids")
-        doi = pids.get("doi", {}).get("identifier") if isinstance(pids, dict) else None
+        doi = text_at(self._its(answer), "pids.doi.identifier")
         page = f"{self._client.service.address}/records/{self.record}"
-        return Published(self.record, doi if isinstance(doi, str) else None, page)
+        return Published(self.record, doi, page)
 
 
 def _id_of(answer: Answer, client: Client) -> str:
     found = answer.body.get("id")
-    if not isinstance(found, str | int) or not str(found):
-        raise ServiceUnreachable(
-            f"What answers at {client.service.address} is not the records API.",
-            "See whether a login page of the network answers in its place.",
-        )
+    if not isinstance(found, str | int) or not is_id(str(found)):
+        raise _stranger(client)
     return str(found)
+
+
+def is_id(text: str) -> bool:
+    """Whether a record can have this id."""
+    return bool(_ID.fullmatch(text))
+
+
+def not_yet() -> ServiceUnreachable:
+    """Of a record that was to be published, and is not to be seen."""
+    return ServiceUnreachable(
+        "It was asked to publish, and no answer came; it is not public so far.",
+        "Run the same command again in a while: it looks first, and publishes only once.",
+    )
+
+
+def _stranger(client: Client) -> ServiceUnreachable:
+    return ServiceUnreachable(
+        f"What answers at {client.service.address} is not the records API.",
+        "See whether a login page of the network answers in its place.",
+    )
 
 
 def _upload(payload: Payload, advance: Callable[[int], None]) -> Upload:

@@ -15,6 +15,7 @@ from ecocompute_cube.analysis.documents import at
 from ecocompute_cube.archive.describe import NOT_MLPERF
 from ecocompute_cube.archive.words import as_json, one_line
 from ecocompute_cube.model.base import Absent, present, sha256_hex
+from ecocompute_cube.model.bundle import POWER_FOLDER
 from ecocompute_cube.model.plan import model_slug, slug
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _LONGEST: Final = 100  # characters of a folder's name
 
 def submitter_folder(name: str) -> str:
     """``open/NAME``, from any name."""
-    return f"open/{_short(slug(name))}"
+    return f"open/{_submitter(name)}"
 
 
 def data_folder(name: str) -> str:
@@ -58,6 +59,14 @@ def tree(submitter: str, runs: Sequence[Run], energies: Sequence[Energy]) -> dic
             if energy := found.get((run.folder, arm.id)):
                 made |= _result(top, submitter, run, arm, energy)
     return made
+
+
+def _submitter(name: str) -> str:
+    """A name as the tree has it: its Latin letters, or a piece of its hash where they are none."""
+    spelt = slug(name)
+    if spelt == slug("") or spelt.casefold() == POWER_FOLDER:
+        return f"submitter-{sha256_hex(name.encode())[:8]}"
+    return _short(spelt)
 
 
 def _result(top: str, submitter: str, run: Run, arm: Arm, energy: Energy) -> dict[str, bytes]:
@@ -120,7 +129,7 @@ def _system(submitter: str, system: str, run: Run) -> Json:
         **_host(session),
         **_boards(session),
         "division": "open",
-        "submitter": one_line(submitter),
+        "submitter": _submitter(submitter),  # as the folder is called: checkers compare the two
         "status": "rdi",
         "system_type": "datacenter,edge",
         "system_type_detail": "",

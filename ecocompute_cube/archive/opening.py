@@ -10,12 +10,15 @@ import tempfile
 import zipfile
 import zlib
 from collections import Counter
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from ecocompute_cube.archive.scratch import ELSEWHERE
+from ecocompute_cube.archive.sink import reading
 from ecocompute_cube.archive.words import one_line
-from ecocompute_cube.errors import DiskFull, DocumentInvalid, UsageError, output_error
+from ecocompute_cube.errors import NO_ROOM, DiskFull, DocumentInvalid, UsageError
 from ecocompute_cube.model.bundle import MANIFEST_NAME, SAFE_PATH
+from ecocompute_cube.model.files import called
 from ecocompute_cube.units import gib
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ def opened(place: Path) -> Iterator[Path]:
         return
     if not place.is_file():
         raise UsageError(
-            f"There is no bundle '{one_line(place.name)}'.", "Name its folder or its zip file."
+            f"There is no bundle '{called(place)}'.", "Name its folder or its zip file."
         )
     with tempfile.TemporaryDirectory(prefix="ecocompute-") as name:
         folder = Path(name)
@@ -54,25 +57,28 @@ def _root(folder: Path, place: Path) -> Path:
         if (candidate / MANIFEST_NAME).is_file():
             return candidate
     raise UsageError(
-        f"'{one_line(place.name)}' is no bundle: it holds no {MANIFEST_NAME}.",
+        f"'{called(place)}' is no bundle: it holds no {MANIFEST_NAME}.",
         "Make one: ecocompute bundle RESULTS --out DIR",
     )
 
 
 def _unpack(place: Path, folder: Path) -> None:
-    called = one_line(place.name)
+    name = called(place)
     try:
-        with zipfile.ZipFile(place) as archive:
+        with reading(place) as file, zipfile.ZipFile(file) as archive:
             members = _below_top([each for each in archive.infolist() if not each.is_dir()])
-            _check_members(members, called, shutil.disk_usage(folder).free)
-            for name, member in members:
-                _unpack_member(archive, member, folder / name)
+            _check_members(members, name, shutil.disk_usage(folder).free)
+            for inside, member in members:
+                _unpack_member(archive, member, folder / inside)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise DocumentInvalid(
-            f"{called} is damaged, or no zip file ({one_line(str(error))}).", _REMEDY
+            f"{name} is damaged, or no zip file ({one_line(str(error))}).", _REMEDY
         ) from None
     except OSError as error:
-        raise output_error(error, f"unpack {called}") from error
+        if error.errno in NO_ROOM:
+            cause = f"No room left for unpacking {name} ({error.strerror})."
+            raise DiskFull(cause, ELSEWHERE) from error
+        raise
 
 
 def _below_top(members: list[zipfile.ZipInfo]) -> list[tuple[str, zipfile.ZipInfo]]:
@@ -84,8 +90,9 @@ def _below_top(members: list[zipfile.ZipInfo]) -> list[tuple[str, zipfile.ZipInf
     return [(name.removeprefix(top), each) for name, each in zip(names, members, strict=True)]
 
 
-def _check_members(members: list[tuple[str, zipfile.ZipInfo]], called: str, free: int) -> None:
+def _check_members(members: list[tuple[str, zipfile.ZipInfo]], archive: str, free: int) -> None:
     times = Counter(name.casefold() for name, _ in members)
+    folders = {str(up) for name in times for up in PurePosixPath(name).parents}
     for name, member in members:
         kind = stat.S_IFMT(member.external_attr >> 16)
         if not _SAFE.fullmatch(name):
@@ -96,14 +103,16 @@ def _check_members(members: list[tuple[str, zipfile.ZipInfo]], called: str, free
             why = "is encrypted"
         elif times[name.casefold()] > 1:
             why = "is there twice"
+        elif name.casefold() in folders:
+            why = "is file and folder in one"
         else:
             continue
-        raise DocumentInvalid(f"{called}: '{one_line(name)}' {why}.", _REMEDY)
+        raise DocumentInvalid(f"{archive}: '{one_line(name)}' {why}.", _REMEDY)
     size = sum(member.file_size for _, member in members)
     if size > free:
         raise DiskFull(
-            f"{called} unpacks to {gib(size):.1f} GiB, {gib(free):.1f} GiB are free for it.",
-            "Free some space, or have TMPDIR name a folder on a larger disk.",
+            f"{archive} unpacks to {gib(size):.1f} GiB, {gib(free):.1f} GiB are free for it.",
+            ELSEWHERE,
         )
 
 

@@ -11,7 +11,8 @@ from ecocompute_cube.analysis.evidence import evidence
 from ecocompute_cube.archive.words import one_line
 from ecocompute_cube.errors import JournalBroken, UsageError
 from ecocompute_cube.model.base import present, sha256_hex
-from ecocompute_cube.model.bundle import SAFE_PATH, BundledRun, Missing
+from ecocompute_cube.model.bundle import POWER_FOLDER, SAFE_PATH, BundledRun, Missing
+from ecocompute_cube.model.files import called
 from ecocompute_cube.model.journal import RunOpened, SessionOpened, TraceLost, TraceStored
 from ecocompute_cube.model.journal_file import JOURNAL_NAME, Journal, read_journal
 from ecocompute_cube.model.plan import slug
@@ -93,7 +94,7 @@ def runs_in(results: Path) -> Found:
     """
     if not results.is_dir():
         raise UsageError(
-            f"There is no results folder '{one_line(results.name)}'.",
+            f"There is no results folder '{called(results)}'.",
             "Name the folder that 'ecocompute measure' wrote to.",
         )
     files = sorted(path for path in results.rglob("*") if not path.is_dir())
@@ -108,7 +109,7 @@ def runs_in(results: Path) -> Found:
     if not runs:
         why = f" ({left_out[0].why})" if left_out else ""
         raise UsageError(
-            f"'{one_line(results.name)}' holds no readable journal{why}.",
+            f"'{called(results)}' holds no readable journal{why}.",
             "Measure first, or name the folder that 'ecocompute measure' wrote to.",
         )
     _refuse_twins(runs, results)
@@ -157,8 +158,9 @@ def _run(source: Path) -> Run:
 
 
 def _folder_of(run_id: str) -> str:
-    """The run's id where it is a safe name; else what is safe of it, and a piece of its hash."""
-    if _SAFE.fullmatch(run_id) and "/" not in run_id and len(run_id) <= _LONGEST_NAME:
+    """The run's id where a folder can have it; else what is safe of it, and a piece of its hash."""
+    safe = _SAFE.fullmatch(run_id) and "/" not in run_id and len(run_id) <= _LONGEST_NAME
+    if safe and run_id.casefold() != POWER_FOLDER:
         return run_id
     digest = sha256_hex(run_id.encode("utf-8", "backslashreplace"))[:8]
     return f"{slug(run_id)[:_LONGEST_NAME]}-{digest}"

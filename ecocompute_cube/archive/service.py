@@ -10,6 +10,7 @@ The token stands in one header of one client. No sentence holds it, and no redir
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,7 +35,11 @@ Say = Callable[[str], None]
 
 _TIMEOUT_S: Final = 60.0  # without a byte, until a connection counts as broken
 _ATTEMPTS: Final = 6
+_MOST_ANSWER: Final = 2**24  # bytes; a record of a hundred files is told in some 100 kB
+_LONGEST_ANSWER_S: Final = 300.0
 _LONGEST_WAIT_S: Final = 900.0  # Zenodo counts requests by the minute and by the hour
+_SUCCESS: Final = range(200, 300)
+_NOT_FOUND: Final = 404
 _SERVER_FAULT: Final = 500
 _TOO_MANY: Final = 429
 _UNAVAILABLE: Final = 503
@@ -65,7 +70,8 @@ class Answer(NamedTuple):
     """What came back."""
 
     status: int
-    body: Json
+    body: Json  #: empty where it was none
+    headers: Mapping[str, str]
 
 
 def token_of(service: Service, environment: Mapping[str, str]) -> str:
@@ -89,13 +95,19 @@ class Client:
     """One service, asked with one token."""
 
     def __init__(
-        self, service: Service, token: str, say: Say, pause: Callable[[float], None] = time.sleep
+        self,
+        service: Service,
+        token: str,
+        say: Say,
+        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises UsageError when httpx is not installed."""
+        """Raises UsageError when httpx is not installed, or cannot work in this environment."""
         self.service = service
         self._token = token
         self._say = say
         self._pause = pause
+        self._clock = clock
         self._http = _http_client(service.address, token)
 
     def close(self) -> None:
@@ -105,7 +117,7 @@ class Client:
     def get(self, path: str) -> Answer | None:
         """What is there; None for nothing. Raises ServiceError."""
         answer = self._asked("GET", path, again=True, missing=True)
-        return None if answer.status == 404 else answer  # noqa: PLR2004 (RFC 9110: not found)
+        return None if answer.status == _NOT_FOUND else answer
 
     def post(self, path: str, body: object = None, *, again: bool = False) -> Answer:
         """Have something made or done. ``again``: twice does no harm. Raises ServiceError."""
@@ -136,20 +148,20 @@ class Client:
         for attempt in range(1, _ATTEMPTS + 1):
             last = attempt == _ATTEMPTS
             try:
-                response = self._once(method, path, body, upload)
+                answer = self._once(method, path, body, upload)
             except ServiceUnreachable as error:
                 if last or not again:
                     raise
                 self._wait(2.0**attempt, error.cause)
                 continue
-            status = response.status_code
+            status = answer.status
             asked_to_wait = status == _TOO_MANY or (status >= _SERVER_FAULT and again)
             if not asked_to_wait or last:
-                return self._understood(response, missing=missing)
-            told = _retry_after(response.headers)
+                return self._understood(answer, missing=missing)
+            told = _retry_after(answer.headers)
             wait_s = 2.0**attempt if told is None else told
             if wait_s > _LONGEST_WAIT_S:
-                raise self._busy(response)
+                raise self._busy(answer)
             self._wait(wait_s, f"{self.service.name} answered with status {status}.")
         raise AssertionError("the last attempt returns or raises")
 
@@ -157,17 +169,26 @@ class Client:
         self._say(f"{why} Trying again in {wait_s:.0f} s.")
         self._pause(wait_s)
 
-    def _once(self, method: str, path: str, body: object, upload: Upload | None) -> httpx.Response:
-        with self._in_our_words():
-            if upload is None:
-                if body is None:
-                    return self._http.request(method, path)
-                return self._http.request(method, path, json=body)
-            headers = {
-                "Content-Type": "application/octet-stream",
-                "Content-Length": str(upload.size),
-            }
-            return self._http.request(method, path, content=upload.pieces(), headers=headers)
+    def _once(self, method: str, path: str, body: object, upload: Upload | None) -> Answer:
+        more: Json = {} if body is None else {"json": body}
+        if upload is not None:
+            kind = "application/octet-stream"
+            headers = {"Content-Type": kind, "Content-Length": str(upload.size)}
+            more = {"content": upload.pieces(), "headers": headers}
+        with self._in_our_words(), self._http.stream(method, path, **more) as response:
+            return Answer(response.status_code, _json(self._whole(response)), response.headers)
+
+    def _whole(self, response: httpx.Response) -> bytes:
+        """The body, if it comes to an end. Raises ServiceUnreachable."""
+        begun, data = self._clock(), b""
+        for piece in response.iter_bytes():
+            data += piece
+            if len(data) > _MOST_ANSWER or self._clock() - begun > _LONGEST_ANSWER_S:
+                raise ServiceUnreachable(
+                    f"{self.service.name} gives an answer that comes to no end.",
+                    f"Wait a while and {_KEPT}.",
+                )
+        return data
 
     @contextlib.contextmanager
     def _in_our_words(self) -> Iterator[None]:
@@ -176,33 +197,30 @@ class Client:
         try:
             yield
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            why = self._clean(str(error)) or type(error).__name__
+            why = self._clean(str(error)).rstrip(".") or type(error).__name__
             raise ServiceUnreachable(
                 f"{self.service.name} cannot be reached, or broke off ({why}).",
                 f"Check the network and {_KEPT}.",
             ) from None
 
-    def _understood(self, response: httpx.Response, *, missing: bool) -> Answer:
-        status = response.status_code
-        body = _json_of(response)
-        if response.is_success:
-            return Answer(status, body)
-        if missing and status == 404:  # noqa: PLR2004 (RFC 9110: not found)
-            return Answer(status, {})
+    def _understood(self, answer: Answer, *, missing: bool) -> Answer:
+        status = answer.status
+        if status in _SUCCESS or (missing and status == _NOT_FOUND):
+            return answer
         if status == _TOO_MANY:
-            raise self._busy(response)
+            raise self._busy(answer)
         if status >= _SERVER_FAULT:
             raise ServiceUnreachable(
                 f"{self.service.name} failed by itself (status {status}).",
                 f"Wait a while and {_KEPT}.",
             )
-        raise self._refused(status, body)
+        raise self._refused(status, answer.body)
 
-    def _busy(self, response: httpx.Response) -> ServiceBusy:
-        told = _retry_after(response.headers)
+    def _busy(self, answer: Answer) -> ServiceBusy:
+        told = _retry_after(answer.headers)
         wait = "some minutes" if told is None else f"{told:.0f} s"
         return ServiceBusy(
-            f"{self.service.name} wants fewer requests (status {response.status_code}).",
+            f"{self.service.name} wants fewer requests (status {answer.status}).",
             f"Wait {wait} and {_KEPT}.",
         )
 
@@ -213,32 +231,32 @@ class Client:
                 f"Set {self.service.variable} to a token of the account that owns the record, with "
                 "the scopes deposit:write and deposit:actions.",
             )
-        said = self._clean("; ".join(complaints(body)) or str(body.get("message", "")))
+        said = "; ".join(self.complaints(body)) or self._clean(str(body.get("message", "")))
+        said = said.rstrip(".")
         return ServiceRefused(
             f"{self.service.name} refuses this (status {status}){f': {said}' if said else ''}.",
             "Correct what it names; what has arrived is kept there as a draft.",
         )
 
+    def complaints(self, body: Json) -> list[str]:
+        """What the service finds wrong with a document, one text a field."""
+        found = body.get("errors")
+        told = []
+        for each in found if isinstance(found, list) else []:
+            if isinstance(each, dict):
+                said = each.get("messages", each.get("message", ""))
+                text = ", ".join(map(str, said)) if isinstance(said, list) else str(said)
+                told.append(self._clean(f"{each.get('field', '')}: {text}"))
+        return told
+
     def _clean(self, text: str) -> str:
-        return one_line(text.replace(self._token, "…"), 400).rstrip(".")
+        return one_line(text.replace(self._token, "…"), 400)
 
 
-def complaints(body: Json) -> list[str]:
-    """What a service finds wrong with a document, one text a field."""
-    found = body.get("errors")
-    told = []
-    for each in found if isinstance(found, list) else []:
-        if isinstance(each, dict):
-            messages = each.get("messages", each.get("message", ""))
-            text = ", ".join(map(str, messages)) if isinstance(messages, list) else str(messages)
-            told.append(one_line(f"{each.get('field', '')}: {text}"))
-    return told
-
-
-def _json_of(response: httpx.Response) -> Json:
+def _json(data: bytes) -> Json:
     try:
-        body = response.json()
-    except ValueError:  # of a fault, or where nothing needs to be said
+        body = json.loads(data)
+    except (ValueError, RecursionError):  # of a fault, or where nothing needs to be said
         return {}
     return body if isinstance(body, dict) else {}
 
@@ -262,12 +280,17 @@ def _http_client(address: str, token: str) -> httpx.Client:
             "Nothing can be uploaded: httpx is not installed.",
             "Run make setup, or install the package with its 'upload' extra.",
         ) from None
-    return httpx.Client(
-        base_url=address,
-        headers={
-            "Authorization": f"Bearer {token}",
-            "Accept": "application/json",
-            "User-Agent": f"ecocompute-cube/{__version__}",
-        },
-        timeout=_TIMEOUT_S,
-    )
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",  # a small answer that unpacks to a large one
+        "User-Agent": f"ecocompute-cube/{__version__}",
+    }
+    try:
+        return httpx.Client(base_url=address, headers=headers, timeout=_TIMEOUT_S)
+    except (ImportError, OSError, ValueError, httpx.InvalidURL):  # words may hold a password
+        raise UsageError(
+            "No connection can be made with the proxy or the certificates of this environment.",
+            "Look at HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR; a proxy is "
+            "http://HOST:PORT.",
+        ) from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 from ecocompute_cube.archive.words import one_line
 from ecocompute_cube.errors import DocumentInvalid, OutputError, UsageError, output_error
 from ecocompute_cube.model.bundle import SAFE_PATH, BundledFile
-from ecocompute_cube.model.files import part_folder, sync_folder
+from ecocompute_cube.model.files import called, part_folder, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -150,6 +150,22 @@ def _unreadable(source: Path, error: OSError) -> UsageError:
     )
 
 
+def check_renamable(out: Path) -> None:
+    """See that a new folder can have this name. Raises OutputError.
+
+    What a link leads to would stay as it is, and a shell whose folder is replaced stands nowhere.
+    """
+    if out.is_symlink():
+        raise OutputError(
+            f"'{called(out)}' is a link.", "Name the place that it leads to with --out."
+        )
+    if out.is_dir() and out.samefile(Path.cwd()):
+        raise OutputError(
+            f"'{called(out)}' is the folder in which this runs.",
+            "Name one in it or beside it with --out.",
+        )
+
+
 @contextlib.contextmanager
 def written_beside(out: Path, utc: str, may_replace: Callable[[Path], bool]) -> Iterator[Sink]:
     """A sink that becomes ``out`` when the block ends, and leaves nothing when it fails.
@@ -195,10 +211,11 @@ def _put(made: Path, out: Path, old: Path) -> None:
     if not out.is_dir() or not any(out.iterdir()):
         made.replace(out)
     else:
-        out.replace(old)
         try:
+            out.replace(old)
             made.replace(out)
-        except OSError:
-            old.replace(out)
+        except BaseException:  # Ctrl-C too must not cost the one that was there
+            if old.exists() and not out.exists():
+                old.replace(out)
             raise
     sync_folder(out.parent)

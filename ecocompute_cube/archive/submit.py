@@ -20,10 +20,11 @@ from ecocompute_cube.archive.computed import view_of
 from ecocompute_cube.archive.contents import data_of
 from ecocompute_cube.archive.opening import opened
 from ecocompute_cube.archive.runs import Run, runs_in
-from ecocompute_cube.archive.sink import Writer, is_zip, written_beside
+from ecocompute_cube.archive.sink import Writer, check_renamable, is_zip, written_beside
 from ecocompute_cube.archive.words import as_markdown as md
-from ecocompute_cube.errors import MeasurementInvalid, OutputError
+from ecocompute_cube.errors import MeasurementInvalid, OutputError, UsageError
 from ecocompute_cube.model.bundle import MANIFEST_NAME
+from ecocompute_cube.model.files import called
 from ecocompute_cube.model.plan import Phase, slug
 from ecocompute_cube.report.build import build_report
 from ecocompute_cube.report.energy_json import energy_reports
@@ -66,8 +67,8 @@ def submit(
 ) -> Submission:
     """Write the folder, from a bundle, a run's folder or one that holds runs.
 
-    Raises UsageError as ``runs_in`` does, MeasurementInvalid when no arm has a number that stands,
-    OutputError or DiskFull.
+    Raises UsageError as ``runs_in`` does and for an ``out`` that names a zip file,
+    MeasurementInvalid when no arm has a number that stands, OutputError or DiskFull.
     """
     if is_zip(place) or (place / MANIFEST_NAME).is_file():
         with opened(place) as folder:
@@ -104,10 +105,18 @@ def _submitted(
 
 
 def _check_place(out: Path) -> None:
-    """See that only an earlier submission may be replaced. Raises OutputError."""
-    if out.exists() and not (out / ISSUE_NAME).is_file() and not (out.is_dir() and _is_empty(out)):
+    """See that only an earlier submission may be replaced. Raises UsageError or OutputError."""
+    if is_zip(out):
+        raise UsageError(
+            f"'{called(out)}' is the name of a zip file, and a submission is a folder.",
+            "Name a folder with --out.",
+        )
+    check_renamable(out)
+    if not out.exists() or (out.is_dir() and _is_empty(out)):
+        return
+    if not all((out / name).is_file() for name in (ISSUE_NAME, CSV_NAME)):
         raise OutputError(
-            f"'{out.name}' is there already, and it is no submission.",
+            f"'{called(out)}' is there already, and it is no submission.",
             "Choose another place with --out, or remove it yourself.",
         )
 

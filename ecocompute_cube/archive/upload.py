@@ -26,12 +26,26 @@ from ecocompute_cube.archive.about import is_named
 from ecocompute_cube.archive.check import check_folder
 from ecocompute_cube.archive.computed import CSV_NAME
 from ecocompute_cube.archive.contents import data_of
-from ecocompute_cube.archive.deposit import Deposit, Payload, Published, metadata_of
+from ecocompute_cube.archive.deposit import (
+    Deposit,
+    Payload,
+    Published,
+    is_id,
+    metadata_of,
+    not_yet,
+)
 from ecocompute_cube.archive.opening import opened
+from ecocompute_cube.archive.scratch import scratch
 from ecocompute_cube.archive.service import Client
 from ecocompute_cube.archive.sink import ZipSink, is_zip
 from ecocompute_cube.archive.words import as_json, one_line
-from ecocompute_cube.errors import DocumentInvalid, OutputBusy, ServiceRefused, UsageError
+from ecocompute_cube.errors import (
+    DocumentInvalid,
+    OutputBusy,
+    ServiceRefused,
+    UsageError,
+    output_error,
+)
 from ecocompute_cube.model.base import Record, Sha256
 from ecocompute_cube.model.bundle import MANIFEST_NAME, SUMS_NAME, BundleManifest
 from ecocompute_cube.model.files import write_whole
@@ -80,12 +94,18 @@ def upload(
     """Bring a bundle into a draft, and with ``publish`` make it public.
 
     ``bar`` is given the bytes to send, and gives what is told of those that have gone. Raises
-    DocumentInvalid for a bundle that is found wanting, UsageError, OutputBusy and ServiceError.
+    DocumentInvalid for a bundle that is found wanting, UsageError, OutputError and ServiceError.
     """
+    if wanted.version_of is not None and not is_id(wanted.version_of):
+        raise UsageError(
+            f"'{one_line(wanted.version_of)}' is no number of a record.",
+            "It stands at the end of the record's address: …/records/NUMBER",
+        )
     with _alone(wanted.bundle), opened(wanted.bundle) as folder:
         manifest = _checked(folder, say)
         sums = hashlib.sha256((folder / SUMS_NAME).read_bytes()).hexdigest()
         place = _state_of(wanted.bundle, client)
+        _check_place(place)
         state = _read(place)
         if state is not None and (done := _done_before(state, wanted, sums, client)):
             _write(place, state.model_copy(update={"status": "published", "doi": done.doi}))
@@ -119,8 +139,8 @@ def upload(
 @contextlib.contextmanager
 def _alone(bundle: Path) -> Iterator[None]:
     """Hold the bundle itself, so that no second upload of it runs beside. Raises OutputBusy."""
-    if not bundle.exists():
-        yield  # told by whoever opens it
+    if not bundle.is_dir() and not bundle.is_file():
+        yield  # told by whoever opens it; a pipe would be waited for here
         return
     descriptor = os.open(bundle, os.O_RDONLY)
     try:
@@ -146,12 +166,21 @@ def _checked(folder: Path, say: Callable[[str], None]) -> BundleManifest:
             f"The bundle is found wanting: {checked.troubles[0].cause}",
             "See all of it with ecocompute bundle --check, and have it made again.",
         )
+    for path in _beside(checked.manifest):
+        if not (folder / path).is_file():
+            raise DocumentInvalid(f"The bundle holds no {path}.", "Have it made again.")
     if not is_named(checked.manifest.about):
         raise UsageError(
             "Nobody is named as the creator of the bundle.",
             "Make it again with --creator 'Family, Given', or --about FILE.",
         )
     return checked.manifest
+
+
+def _beside(manifest: BundleManifest) -> tuple[str, ...]:
+    """What lies beside the zip file in a record: what people look at first."""
+    table = f"{data_of(manifest.layout, manifest.about)}report/{CSV_NAME}"
+    return "README.md", MANIFEST_NAME, table
 
 
 # What was done before
@@ -161,6 +190,17 @@ def _state_of(bundle: Path, client: Client) -> Path:
     host = urlsplit(client.service.address).netloc.replace(":", "_")
     whole = bundle.resolve()
     return whole.with_name(f"{whole.name}.{host}.upload.json")
+
+
+def _check_place(place: Path) -> None:
+    """See that what is done can be noted, before anything is. Raises OutputError or DiskFull."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}."):
+            pass
+    except OSError as error:
+        wrong = output_error(error, f"write {one_line(place.name)}")
+        fix = "Copy the bundle to where you can write: what is done with it is noted beside it."
+        raise type(wrong)(wrong.cause, fix) from error
 
 
 def _read(place: Path) -> State | None:
@@ -194,8 +234,10 @@ def _done_before(state: State, wanted: Wanted, sums: str, client: Client) -> Upl
         return None
     found = begun.published()
     if found is None:
-        if state.status != "published":  # the draft was discarded
+        if state.status == "draft":  # it was discarded
             return None
+        if state.status == "publishing":
+            raise not_yet()
         raise ServiceRefused(
             f"Record {state.record}, which this bundle was published as, is not there.",
             "See with the service what became of it.",
@@ -228,20 +270,16 @@ def _deposit(
 
 @contextlib.contextmanager
 def _payloads(bundle: Path, folder: Path, manifest: BundleManifest) -> Iterator[list[Payload]]:
-    """One zip file, since a record may have a hundred files; beside it what people look at first.
+    """One zip file, since a record may have a hundred files, and what lies beside it.
 
     Raises UsageError when they are more than a record may hold.
     """
     name = slug(bundle.resolve().name.removesuffix(".zip"))
-    table = folder / data_of(manifest.layout, manifest.about) / "report" / CSV_NAME
-    with tempfile.TemporaryDirectory(prefix="ecocompute-") as temporary:
-        packed = bundle if is_zip(bundle) else _packed(folder, manifest, Path(temporary))
-        found = [
-            _payload(f"{name}.zip", packed),
-            _payload("README.md", folder / "README.md"),
-            _payload(MANIFEST_NAME, folder / MANIFEST_NAME),
-            _payload(CSV_NAME, table),
-        ]
+    with scratch() as temporary:
+        packed = bundle if is_zip(bundle) else _packed(folder, manifest, temporary)
+        beside = [folder / path for path in _beside(manifest)]
+        found = [_payload(f"{name}.zip", packed)]
+        found += [_payload(path.name, path) for path in beside]
         size = sum(each.size for each in found)
         if size > _MOST_BYTES:
             raise UsageError(
@@ -283,7 +321,7 @@ def _drafted(deposit: Deposit, client: Client, wrong: list[str]) -> Uploaded:
 def _refuse_complaints(wrong: list[str]) -> None:
     if wrong:
         raise ServiceRefused(
-            f"The draft cannot be published: {'; '.join(wrong)}.",
+            f"The draft cannot be published: {'; '.join(wrong).rstrip('.')}.",
             "Correct the bundle, and run the same command again; the draft is kept.",
         )
 

@@ -20,8 +20,12 @@ SUMS_NAME: Final = "SHA256SUMS"
 
 #: One part of a path in a bundle: what every file system, shell and checksum list takes as it is.
 _PART: Final = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}"
+DEEPEST: Final = 16  # parts of a path; ours have nine at most
 #: Such a path. The one hidden file is where Zenodo looks for it.
-SAFE_PATH: Final = rf"^({_PART}(/{_PART})*|\.zenodo\.json)$"
+SAFE_PATH: Final = rf"^({_PART}(/{_PART}){{0,{DEEPEST - 1}}}|\.zenodo\.json)$"
+
+#: A folder that no bundle has, in any case of its letters: in MLPerf's trees, meters at the wall.
+POWER_FOLDER: Final = "power"
 
 #: Stands where nobody was named. Checks warn of it, and no service is given it.
 NOBODY: Final = "Unnamed, Creator"

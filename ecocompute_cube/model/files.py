@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.errors import output_error
+from ecocompute_cube.model.base import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +44,11 @@ def write_whole(path: Path, data: bytes) -> None:
         if isinstance(error, OSError):
             raise output_error(error, f"write {path.name}") from error
         raise
+
+
+def called(path: Path) -> str:
+    """What a file or folder is called in a sentence, without its folders; ``.`` by its name."""
+    return printable(path.absolute().name or str(path))
 
 
 def sync_folder(folder: Path) -> None:

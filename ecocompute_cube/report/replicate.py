@@ -17,6 +17,7 @@ from ecocompute_cube.analysis.replication import (
 )
 from ecocompute_cube.errors import DocumentInvalid, UsageError
 from ecocompute_cube.model.base import present, printable
+from ecocompute_cube.model.files import called
 from ecocompute_cube.model.published import published
 from ecocompute_cube.model.replication import Compared, Replication
 from ecocompute_cube.model.report import ReportFile
@@ -50,7 +51,7 @@ def read_findings(path: Path, say: Callable[[str], None]) -> Findings:
 
     Raises UsageError for a path that holds neither, DocumentInvalid for a broken report.
     """
-    name = path.name or str(path.resolve().name)
+    name = called(path)
     if path.is_dir() and not (path / _REPORT_NAME).is_file():
         try:
             written = read_results(path)
@@ -162,6 +163,7 @@ def _compared(here: Group, there: Group, scatter: Scatter) -> Compared:
     found = difference(here, there, confidence, scatter)
     agreed = agreeing(found.interval_pct, threshold)
     ours, theirs = side(here), side(there)
+    shared = [run for run in ours.runs if run in theirs.runs]
     return Compared(
         arm=kind_of(here),
         here=ours,
@@ -171,7 +173,7 @@ def _compared(here: Group, there: Group, scatter: Scatter) -> Compared:
         interval_pct=found.interval_pct,
         threshold_pct=threshold,
         finding=agreed,
-        says=_says(found.interval_pct, agreed, threshold),
+        says=_says(found.interval_pct, agreed, threshold) + _itself(shared),
         differs=differing(here, there),
     )
 
@@ -192,6 +194,12 @@ def _says(interval: DifferenceInterval | Absent, agreed: Agreeing, threshold: fl
     if interval.unit == "sessions":
         return said
     return f"{said}, by blocks of one session each: sessions can differ by more"
+
+
+def _itself(shared: Sequence[str]) -> str:
+    """What whoever compares a measurement with itself must know."""
+    runs = ", ".join(map(printable, shared))
+    return f"; {runs} is on both sides, and agrees with itself" if shared else ""
 
 
 def as_text(found: Replication) -> str:
@@ -231,4 +239,9 @@ def _answer(found: Replication) -> str:
         return f"Not consistent: {names} differ in {different} of {arms}."
     if found.exit_status:
         return f"Undecided: nothing tells how far {names} scatter."
-    return f"Consistent: {names} agree in {arms}, as far as their intervals tell."
+    agree = f"Consistent: {names} agree in {arms}, as far as their intervals tell"
+    same = sum(not {*each.here.runs}.isdisjoint(each.there.runs) for each in found.compared)
+    if not same:
+        return f"{agree}."
+    are = f"{counted(same, 'arm')} {'is' if same == 1 else 'are'}"
+    return f"{agree}; {are} of the same run on both sides, which is no second measurement."

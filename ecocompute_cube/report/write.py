@@ -18,7 +18,7 @@ from ecocompute_cube.errors import (
     output_error,
 )
 from ecocompute_cube.model.base import printable
-from ecocompute_cube.model.files import write_whole
+from ecocompute_cube.model.files import called, write_whole
 from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.model.report import ReportFile
 from ecocompute_cube.report.build import build_report
@@ -196,7 +196,7 @@ def read_results(results: Path) -> Written:
     if not kept:
         why = f" ({unreadable[0]})" if unreadable else ""
         raise UsageError(
-            f"'{results.name}' holds no readable journal{why}.",
+            f"'{called(results)}' holds no readable journal{why}.",
             "Measure first, or name the results folder with --results_dir.",
         )
     reports = tuple(claim.report for claim in kept)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ecocompute_cube.archive.about import Wishes, parse_creator, read_wishes
+from ecocompute_cube.archive.about import Wishes, about, parse_creator, read_wishes
 from ecocompute_cube.errors import UsageError
 from ecocompute_cube.model.bundle import Creator
 
@@ -100,7 +103,34 @@ def test_a_creator_is_a_name_and_what_follows_it(text: str, creator: Creator) ->
     assert parse_creator(text) == creator
 
 
-@pytest.mark.parametrize("text", ["", "; 0000-0002-1825-0097", "Doe; 0000-0002-1825-0000"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "; 0000-0002-1825-0097",
+        "Doe; 0000-0002-1825-0000",
+        "Doe; 0000-0002-1825-0097; 0000-0001-5109-3700",
+    ],
+)
 def test_a_creator_without_a_name_or_with_a_mistyped_orcid_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_creator(text)
+
+
+def test_digits_of_other_scripts_make_no_orcid(tmp_path: Path) -> None:
+    other = "\u0660\u0660\u0660\u0660-0002-1825-0097"
+    assert parse_creator(f"Doe, Jane; {other}") == Creator(name="Doe, Jane", affiliation=other)
+    with pytest.raises(UsageError, match="is no ORCID"):
+        wishes(tmp_path, f"[[creators]]\nname = 'A'\norcid = '{other}'")
+
+
+def test_one_orcid_stands_for_one_creator() -> None:
+    first, second = (parse_creator(f"{name}; 0000-0002-1825-0097") for name in ("Doe, J", "Roe, R"))
+    with pytest.raises(UsageError, match="0000-0002-1825-0097"):
+        about((), Wishes(creators=(first, second)))
+
+
+@given(st.text())
+def test_any_words_make_a_creator_or_are_refused_in_ours(text: str) -> None:
+    with contextlib.suppress(UsageError):
+        assert parse_creator(text).name

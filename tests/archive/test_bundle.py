@@ -6,6 +6,7 @@ import getpass
 import json
 import os
 import platform
+import resource
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from ecocompute_cube.archive.about import Wishes
 from ecocompute_cube.archive.sink import Writer, written_beside
 from ecocompute_cube.archive.words import as_markdown
-from ecocompute_cube.errors import DocumentInvalid, OutputError, UsageError
+from ecocompute_cube.errors import DiskFull, DocumentInvalid, OutputError, UsageError
 from ecocompute_cube.model.base import sha256_hex
 from ecocompute_cube.model.bundle import Layout
 from ecocompute_cube.model.journal import Fact, RunOpened, TraceLost, TraceStored
@@ -291,7 +292,10 @@ def test_such_numbers_in_a_report_are_refused_too(desk: Desk) -> None:
         desk.bundle()
 
 
-HOSTILE_IDS = ["../../escape", "/etc/passwd", "a\nb", "<script>", "con\x00", "", "..", "x" * 300]
+HOSTILE_IDS = [
+    *("../../escape", "/etc/passwd", "a\nb", "<script>", "con\x00", "", "..", "x" * 300),
+    *("power", "Power"),  # a folder that a bundle must not have
+]
 
 
 @pytest.mark.parametrize("run_id", HOSTILE_IDS)
@@ -358,6 +362,35 @@ def test_what_is_no_bundle_is_never_replaced(desk: Desk, name: str) -> None:
     assert b"years of work" in (place / "thesis.txt" if name == "bundle" else place).read_bytes()
 
 
+@pytest.mark.parametrize("target", ["nowhere", "empty", "bundle"])
+def test_a_link_is_no_place(desk: Desk, target: str) -> None:
+    (desk.folder / "empty").mkdir()
+    desk.bundle()
+    link = desk.folder / "link"
+    link.symlink_to(target)
+    desk.lines.clear()
+    with pytest.raises(OutputError, match="'link' is a link"):
+        desk.bundle(link)
+    assert link.is_symlink() and not desk.lines, "told before anything is computed"
+
+
+def test_an_interruption_while_it_is_put_in_place_costs_no_other(bundled: Desk) -> None:
+    class Interrupted(type(bundled.out)):  # type: ignore[misc]  # Path's own kind
+        """A place that cannot be taken: the signal comes when the old one is set aside."""
+
+        def replace(self, target: Path) -> Path:
+            done: Path = super().replace(target)
+            if self == bundled.out.absolute():
+                raise KeyboardInterrupt
+            return done
+
+    before = files_of(bundled.out)
+    with pytest.raises(KeyboardInterrupt):
+        bundled.bundle(Interrupted(bundled.out), wishes=Wishes(title="Another"), force=True)
+    assert files_of(bundled.out) == before
+    assert sorted(path.name for path in bundled.folder.iterdir()) == ["bundle", "results"]
+
+
 def test_an_empty_folder_is_filled(desk: Desk) -> None:
     desk.out.mkdir()
     desk.bundle()
@@ -415,13 +448,28 @@ def test_what_another_program_writes_at_this_moment_is_not_swept_away(tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "elsewhere"]
 
 
-def test_the_place_may_be_the_empty_folder_that_one_is_in(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk.out.mkdir()
-    monkeypatch.chdir(desk.out)
-    desk.bundle(Path())
-    assert desk.codes() == set()
+@pytest.mark.parametrize("page", ["report.html", "summary.md", "figures"])
+def test_a_page_that_is_a_link_takes_nothing_of_elsewhere_along(desk: Desk, page: str) -> None:
+    write_report(desk.results, desk.report, lambda _: None)
+    elsewhere = desk.folder / "elsewhere"
+    (desk.report / page).rename(elsewhere)
+    secret = elsewhere / "energy.svg" if elsewhere.is_dir() else elsewhere
+    secret.write_text("a key that is nobody's business")
+    (desk.report / page).symlink_to(elsewhere)
+    desk.bundle()
+    assert not any(b"nobody's business" in data for data in files_of(desk.out).values())
+    assert (desk.out / "report" / "report.html").is_file() and desk.codes() == set()
+
+
+def test_a_temporary_folder_without_room_is_told_as_one(desk: Desk) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(DiskFull, match="TMPDIR"):
+            desk.bundle()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not desk.out.exists()
 
 
 def test_pages_of_another_version_are_made_anew(desk: Desk) -> None:

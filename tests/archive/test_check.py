@@ -266,7 +266,18 @@ def test_our_own_zip_unpacks_to_the_folder_that_would_have_been_written(desk: De
 
 
 @pytest.mark.parametrize(
-    "name", ["../evil", "/evil", "a/../../evil", "C:\\evil", "a\\..\\evil", "a\x00b", "ü", "a b"]
+    "name",
+    [
+        "../evil",
+        "/evil",
+        "a/../../evil",
+        "C:\\evil",
+        "a\\..\\evil",
+        "a\x00b",
+        "ü",
+        "a b",
+        "a/" * 99 + "evil",
+    ],
 )
 def test_a_zip_file_with_a_name_that_leads_out_is_refused(desk: Desk, name: str) -> None:
     place = desk.folder / "b.zip"
@@ -277,6 +288,34 @@ def test_a_zip_file_with_a_name_that_leads_out_is_refused(desk: Desk, name: str)
     with pytest.raises(DocumentInvalid):
         desk.check(place)
     assert not list(desk.folder.rglob("evil"))
+
+
+@pytest.mark.parametrize("names", [("a", "a/b"), ("a/b/c", "a"), ("A", "a/b")])
+def test_a_zip_file_with_a_file_that_is_a_folder_too_is_refused(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    place = tmp_path / "odd.zip"
+    with zipfile.ZipFile(place, "w") as archive:
+        for name in (*names, "manifest.json"):
+            archive.writestr(name, b"{}")
+    with pytest.raises(DocumentInvalid, match="file and folder in one"):
+        checking.check(place, None, lambda _: None)
+
+
+def test_a_folder_deeper_than_any_bundle_is_told_and_not_walked(bundled: Desk) -> None:
+    (bundled.out / "runs" / "/".join("a" * 200)).mkdir(parents=True)
+    assert bundled.codes() == {"link"}
+    shutil.rmtree(bundled.out / "runs" / "a")
+
+
+def test_what_a_manifest_says_reaches_no_terminal_as_it_is(bundled: Desk) -> None:
+    def add(manifest: Json) -> None:
+        manifest["missing"] = [{"what": "x\x1b[2J\nall as it should be", "why": "y\u202e"}]
+
+    reseal(bundled.out, add)
+    told = as_text(bundled.check())
+    assert "known_missing" in told and "\\x1b[2J" in told
+    assert not set(told) & {"\x1b", "\u202e"} and "\nall as" not in told
 
 
 def test_a_zip_file_with_a_link_is_refused(desk: Desk) -> None:

@@ -72,6 +72,10 @@ def test_a_bundle_that_is_found_wanting_ends_with_1_and_a_bad_document_with_6(
         (["RESULTS", "--out", "OUT", "--layout", "zenodo"], 2, "mlcommons"),
         (["RESULTS", "--out", "RESULTS"], 2, "lies in the results folder"),
         (["RESULTS", "--out", "/proc/x/bundle"], 7, "--out"),
+        (["RESULTS", "--out", "/"], 7, "'/' is there already"),
+        (["RESULTS", "--out", "x" * 300], 2, "too long"),
+        (["x" * 300, "--out", "OUT"], 2, "too long"),
+        (["--check", "x" * 300], 2, "too long"),
     ],
 )
 def test_a_mistake_is_answered_with_a_cause_and_a_remedy(
@@ -87,6 +91,54 @@ def test_a_mistake_is_answered_with_a_cause_and_a_remedy(
     *_, cause, fix = err.rstrip("\n").split("\n")
     assert cause.startswith("error: ") and told in f"{cause} {fix}", err
     assert not desk.out.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bundle", ".", "--out", "../new"],
+        ["bundle", "--check", "."],
+        ["submit", ".", "--out", "../new"],
+        ["compare", ".", "."],
+    ],
+)
+def test_the_folder_where_one_is_has_a_name_too(
+    desk: Desk,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    here = desk.folder / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert main(words) == 2
+    assert "error: 'here' " in capsys.readouterr().err
+
+
+def test_a_contribution_is_a_folder_and_no_zip_file(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = desk.folder / "new.zip"
+    assert main(["submit", str(desk.results), "--out", str(out)]) == 2
+    assert "error: 'new.zip' is the name of a zip file" in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("command", ["bundle", "submit"])
+@pytest.mark.parametrize("out", [".", "../here"])
+def test_the_folder_where_one_is_is_not_taken_away(
+    desk: Desk,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    out: str,
+) -> None:
+    here = desk.folder / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert main([command, str(desk.results), "--out", out]) == 7
+    assert "error: 'here' is the folder in which this runs" in capsys.readouterr().err
+    assert here.samefile(".") and not list(here.iterdir())
 
 
 def test_what_is_heavy_loads_when_a_bundle_is_made() -> None:

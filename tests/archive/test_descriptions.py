@@ -292,6 +292,7 @@ def test_the_tree_has_a_system_and_measurements_beside_each_energy_json(two_runs
         system = top / "systems" / f"{scenario.parents[1].name}.json"
         about_system = json.loads(system.read_text())
         assert set(about_system) == SYSTEM_KEYS
+        assert (about_system["division"], about_system["submitter"]) == ("open", "Doe-Jane")
         assert {key for key, value in about_system.items() if not value} <= MAY_BE_EMPTY
         measured = json.loads((scenario / "measurements.json").read_text())
         assert all(measured[key] for key in MEASUREMENT_KEYS)
@@ -301,6 +302,25 @@ def test_the_tree_has_a_system_and_measurements_beside_each_energy_json(two_runs
         ).read_text()
         evidence = top / "documentation" / "ecocompute" / "runs"
         assert energy.read_bytes() in [path.read_bytes() for path in evidence.rglob("energy.json")]
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("Zoë Doe", "Zo-Doe"),
+        ("数据, 能", "submitter-[0-9a-f]{8}"),  # not "unnamed", which is what nobody is
+        ("Power", "submitter-[0-9a-f]{8}"),  # a folder of that name is for meters at the wall
+    ],
+)
+def test_a_submitter_of_any_name_has_a_folder_that_is_named_in_the_tree(
+    desk: Desk, name: str, folder: str
+) -> None:
+    desk.bundle(layout=Layout.MLCOMMONS, wishes=Wishes(creators=(Creator(name=name),)))
+    (top,) = (desk.out / "open").iterdir()
+    assert re.fullmatch(folder, top.name)
+    told = [json.loads(each.read_text()) for each in top.glob("systems/*.json")]
+    assert {each["submitter"] for each in told} == {top.name}
+    assert desk.codes() == set()
 
 
 def test_the_words_stand_wherever_a_result_might_be_taken_for_another(two_runs: Desk) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -21,6 +23,7 @@ from ecocompute_cube.cli import main
 from ecocompute_cube.errors import (
     DocumentInvalid,
     OutputBusy,
+    OutputError,
     ServiceBusy,
     ServiceError,
     ServiceRefused,
@@ -29,7 +32,7 @@ from ecocompute_cube.errors import (
 )
 from ecocompute_cube.model.bundle import Creator, Layout
 
-from .rig import SOMEBODY, Desk
+from .rig import SOMEBODY, Desk, reseal
 from .zenodo_server import TOKEN, Trouble, Zenodo, serving
 
 FILES = {"bundle.zip", "README.md", "manifest.json", "results.csv"}
@@ -49,6 +52,7 @@ class Sender:
         self.waited: list[float] = []
         self.lines: list[str] = []
         self.gone = self.total = 0
+        self.clock: Callable[[], float] = lambda: 0.0
 
     def upload(
         self,
@@ -58,7 +62,7 @@ class Sender:
         version_of: str | None = None,
     ) -> Uploaded:
         service = Service("The test's service", self.zenodo.address, "TEST_TOKEN")
-        client = Client(service, token, self.lines.append, self.waited.append)
+        client = Client(service, token, self.lines.append, self.waited.append, self.clock)
         wanted = Wanted(bundle or self.desk.out, publish, version_of)
         try:
             return upload(wanted, client, self.lines.append, self._bar, self.waited.append)
@@ -210,6 +214,49 @@ def test_a_publication_that_shows_only_later_is_not_repeated(
     assert zenodo.publications == 1
 
 
+def test_a_publication_that_shows_much_later_is_waited_for_and_not_made_anew(
+    sender: Sender, zenodo: Zenodo
+) -> None:
+    zenodo.trouble("POST /publish", Trouble(500, done=True))
+    zenodo.trouble("GET /1001", *[Trouble(404)] * 5)
+    for _ in range(3):
+        with pytest.raises(ServiceUnreachable, match="not public so far"):
+            sender.upload(publish=True)
+    assert sender.upload(publish=True).published
+    assert (len(zenodo.records), zenodo.publications) == (1, 1)
+
+
+PORTAL = b"<html>Welcome to the hotel. Log in.</html>"
+
+
+@pytest.mark.parametrize("body", [PORTAL, b"{}", b"[]", b'{"id": "another"}'])
+def test_an_answer_of_somebody_else_is_no_publication(
+    sender: Sender, zenodo: Zenodo, body: bytes
+) -> None:
+    zenodo.trouble("POST /publish", Trouble(200, body=body))
+    with pytest.raises(ServiceUnreachable):
+        sender.upload(publish=True)
+    assert zenodo.publications == 0
+    assert sender.upload(publish=True).published
+    assert (len(zenodo.records), zenodo.publications) == (1, 1)
+
+
+def test_an_answer_of_somebody_else_is_no_draft_either(sender: Sender, zenodo: Zenodo) -> None:
+    sender.upload()
+    zenodo.trouble("GET /draft", Trouble(200, body=PORTAL))
+    with pytest.raises(ServiceUnreachable, match="not the records API"):
+        sender.upload(publish=True)
+    assert zenodo.publications == 0
+
+
+@pytest.mark.parametrize("pids", ["null", '"x"', '{"doi": null}', '{"doi": {"identifier": 7}}'])
+def test_a_publication_without_a_doi_is_one(sender: Sender, zenodo: Zenodo, pids: str) -> None:
+    body = f'{{"id": "1001", "is_published": true, "pids": {pids}}}'.encode()
+    zenodo.trouble("POST /publish", Trouble(202, body=body, done=True))
+    done = sender.upload(publish=True)
+    assert (done.published, done.doi) == (True, None)
+
+
 def test_too_many_requests_are_waited_out_before_a_publication_too(
     sender: Sender, zenodo: Zenodo
 ) -> None:
@@ -235,6 +282,12 @@ def test_what_has_arrived_is_not_sent_again(sender: Sender, zenodo: Zenodo) -> N
     assert sender.upload().complaints == ()
     assert (zenodo.sent("bundle.zip/content"), len(zenodo.records)) == (1, 1)
     assert sender.gone == sender.total
+
+
+def test_a_commit_whose_answer_is_lost_is_no_fault(sender: Sender, zenodo: Zenodo) -> None:
+    zenodo.trouble("POST /README.md/commit", Trouble(502, done=True))
+    assert sender.upload().complaints == ()
+    assert zenodo.sent("README.md/content") == 1
 
 
 def test_a_file_that_changed_is_replaced_and_one_that_is_strange_taken_away(
@@ -356,7 +409,69 @@ def test_a_service_that_is_not_there_is_told(sender: Sender, zenodo: Zenodo) -> 
         sender.upload()
 
 
+@pytest.mark.parametrize("status", [200, 400, 503])
+def test_an_answer_without_end_is_cut_off(sender: Sender, zenodo: Zenodo, status: int) -> None:
+    zenodo.trouble("PUT /draft", *[Trouble(status, endless=True)] * 6)
+    with pytest.raises(ServiceUnreachable, match="no end"):
+        sender.upload()
+
+
+def test_an_answer_that_trickles_is_cut_off(sender: Sender, zenodo: Zenodo) -> None:
+    zenodo.trouble("PUT /draft", *[Trouble(200, endless=True)] * 6)
+    sender.clock = itertools.count(step=200).__next__
+    with pytest.raises(ServiceUnreachable, match="no end"):
+        sender.upload()
+
+
+def test_a_body_nested_without_end_is_no_answer(sender: Sender, zenodo: Zenodo) -> None:
+    zenodo.trouble("POST /api/records", Trouble(201, body=b'{"a":' * 100_000))
+    with pytest.raises(ServiceUnreachable, match="not the records API"):
+        sender.upload()
+
+
+@pytest.mark.parametrize("record", ["../../x", "1\x1b[2J", "", None, {"a": 1}, "1" * 300])
+def test_an_id_that_is_none_goes_nowhere(sender: Sender, zenodo: Zenodo, record: object) -> None:
+    body = json.dumps({"id": record}).encode()
+    zenodo.trouble("POST /api/records", Trouble(201, body=body))
+    with pytest.raises(ServiceUnreachable, match="not the records API"):
+        sender.upload()
+    assert len(zenodo.asked) == 1
+
+
 # What does not arrive, or should not be sent
+
+
+@pytest.mark.parametrize("record", ["https://zenodo.org/records/7", "10.5281/zenodo.7", "", "7/.."])
+def test_a_version_of_what_is_no_record_is_told_before_anything_is_asked(
+    sender: Sender, zenodo: Zenodo, record: str
+) -> None:
+    with pytest.raises(UsageError, match="no number of a record"):
+        sender.upload(version_of=record)
+    assert zenodo.asked == []
+
+
+def test_where_nothing_can_be_noted_nothing_is_begun(sender: Sender, zenodo: Zenodo) -> None:
+    place = sender.desk.out.rename(sender.desk.folder / ("b" * 240))  # too long with .upload.json
+    with pytest.raises(OutputError, match="too long") as refused:
+        sender.upload(bundle=place)
+    assert zenodo.asked == [] and "beside it" in refused.value.fix
+
+
+def test_a_bundle_of_another_version_without_its_pages_is_not_sent(
+    sender: Sender, zenodo: Zenodo
+) -> None:
+    (sender.desk.out / "README.md").unlink()
+    reseal(sender.desk.out, lambda manifest: manifest.update(tool_version="0.0.1"))
+    with pytest.raises(DocumentInvalid, match=r"README\.md"):
+        sender.upload()
+    assert zenodo.asked == []
+
+
+def test_what_is_no_file_is_not_waited_for(sender: Sender) -> None:
+    pipe = sender.desk.folder / "pipe.zip"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="no bundle"):
+        sender.upload(bundle=pipe)
 
 
 def test_a_file_that_arrives_altered_is_taken_away_and_sent_anew_by_the_next_command(
@@ -407,6 +522,19 @@ def test_a_state_that_is_none_is_told(sender: Sender) -> None:
 
 
 # The token
+
+
+def test_a_complaint_that_repeats_the_token_is_shown_without(
+    sender: Sender, zenodo: Zenodo
+) -> None:
+    sender.upload()
+    error = {"field": "x", "messages": [f"token {TOKEN} has no right"]}
+    body = json.dumps({"id": "1001", "errors": [error]}).encode()
+    zenodo.trouble("PUT /draft", *[Trouble(200, body=body)] * 2)
+    assert sender.upload().complaints == ("x: token … has no right",)
+    with pytest.raises(ServiceRefused) as refused:
+        sender.upload(publish=True)
+    assert TOKEN not in str(refused.value)
 
 
 def test_a_wrong_token_is_told_without_its_letters(sender: Sender) -> None:
@@ -460,6 +588,29 @@ def test_without_a_token_nothing_is_tried(
     assert "ZENODO_SANDBOX_TOKEN" in capsys.readouterr().err
     assert main(["upload", str(bundled.out), "--production", "--publish"]) == 2
     assert "error: ZENODO_TOKEN" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HTTPS_PROXY", "ftp://me:password@host"),
+        ("HTTPS_PROXY", "socks9://host"),
+        ("SSL_CERT_FILE", "/nowhere/ca.pem"),
+        ("SSL_CERT_FILE", __file__),
+    ],
+)
+def test_an_environment_that_no_connection_can_be_made_with_is_told(
+    bundled: Desk,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+) -> None:
+    monkeypatch.setenv("ZENODO_SANDBOX_TOKEN", TOKEN)
+    monkeypatch.setenv(name, value)
+    assert main(["upload", str(bundled.out)]) == 2
+    told = capsys.readouterr().err
+    assert name in told and "password" not in told
 
 
 def test_what_is_no_bundle_is_told_before_anything_is_asked(

@@ -42,6 +42,7 @@ class Trouble:
     done: bool = False  #: the work is done all the same, and only the answer is lost
     hang_up: bool = False  #: no answer at all
     altered: bool = False  #: what arrives is not what was sent
+    endless: bool = False  #: the body goes on until somebody hangs up
 
 
 @dataclass
@@ -178,6 +179,10 @@ class _Handler(BaseHTTPRequestHandler):
         if trouble.hang_up:
             self.close_connection = True
             self.connection.close()
+        elif trouble.endless:
+            self._send(trouble.status, b"", {"Content-Length": str(10**12)})
+            while True:
+                self.wfile.write(b" " * 2**16)
         else:
             self._send(trouble.status, trouble.body, trouble.headers)
 
@@ -318,7 +323,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def commit_file(self, data: bytes, record: str, key: str) -> tuple[int, Json]:
         file = self._file(record, key)
-        if file.data is None or data:
+        if file.data is None or file.committed or data:
             raise _Refusal(400, "File upload transfer is not completed.")
         file.committed = True
         return 200, file.entry(key)

@@ -85,7 +85,11 @@ def test_a_report_agrees_with_itself_from_a_folder_or_a_file(
         status, out, err = typed(results, there)
         assert (status, err) == (0, "")
         assert "  0.0 %" in out and "  same" in out and "differs:" not in out
-        assert out.rstrip().endswith("agree in 1 arm, as far as their intervals tell.")
+        assert "is on both sides, and agrees with itself" in out
+        assert out.rstrip().endswith(
+            "agree in 1 arm, as far as their intervals tell; 1 arm is of the same run on both "
+            "sides, which is no second measurement."
+        )
 
 
 def test_a_difference_beyond_the_threshold_is_told_and_ends_with_one(
@@ -98,7 +102,7 @@ def test_a_difference_beyond_the_threshold_is_told_and_ends_with_one(
     assert status == found.exit_status == 1
     assert one.finding == "different" and one.difference_pct == pytest.approx(100 / 1.1 - 100)
     assert present(one.interval_pct) and one.interval_pct.unit == "blocks"
-    assert "sessions can differ by more" in one.says
+    assert "sessions can differ by more" in one.says and "itself" not in one.says
     assert one.points == pytest.approx(one.here.change_pct - one.there.change_pct, rel=1e-6)
     assert "Not consistent" in typed(results, other)[1]
 
