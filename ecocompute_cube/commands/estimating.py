@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ecocompute_cube.commands.terminal import say, write
 from ecocompute_cube.commands.words import add
-from ecocompute_cube.errors import UsageError
+from ecocompute_cube.service.answers import FORMS, LIMITS, LISTS, PRICES
 
 if TYPE_CHECKING:
     from ecocompute_cube.commands.words import Commands
-
-_FORMS: Final = ("curves", "published")
-_ASKED: Final = ("params_b", "gpu", "arch", "precision", "runtime", "batch", "context")
-_LIMITS: Final = {
-    "max_latency_ms": "milliseconds a token at most",
-    "max_vram_gb": "gigabytes at most, besides the board's own",
-    "min_throughput": "tokens a second at least, of all rows",
-    "max_perplexity_pct": "perplexity above FP16 at most, in percent",
-}
-_PRICES: Final = {
-    "price_per_kwh": "what a kWh costs",
-    "price_per_hour": "what an hour of the machine costs",
-    "grams_per_kwh": "CO2 of a kWh, in grams",
-}
-_LISTS: Final = ("precisions", "runtimes", "batches")
+    from ecocompute_cube.service.answers import Answered
 
 
 def add_estimate(commands: Commands) -> None:
@@ -41,7 +27,7 @@ def add_estimate(commands: Commands) -> None:
     parser.add_argument("--runtime", metavar="R", help="how it decodes; eager if left out")
     _size(parser)
     parser.add_argument(
-        "--form", choices=_FORMS, default=_FORMS[0], help="ours, or the published parameters"
+        "--form", choices=FORMS, default=FORMS[0], help="ours, or the published parameters"
     )
     parser.add_argument("--json", action="store_true", help="for programs")
 
@@ -61,9 +47,9 @@ def add_optimize(commands: Commands) -> None:
         metavar="AIM",
         help="energy, latency, throughput, vram, cost or carbon (default min_energy)",
     )
-    for name, what in {**_LIMITS, **_PRICES}.items():
+    for name, what in {**LIMITS, **PRICES}.items():
         parser.add_argument(f"--{name}", type=_number, metavar="X", help=what)
-    for name in _LISTS:
+    for name in LISTS:
         parser.add_argument(
             f"--{name}",
             type=_whole if name == "batches" else str,
@@ -108,66 +94,27 @@ def _whole(text: str) -> int:
 
 
 def _estimate(options: argparse.Namespace) -> int:
-    from ecocompute_cube.analysis.estimator import answer
-    from ecocompute_cube.analysis.published_form import published_estimate
-    from ecocompute_cube.analysis.query import query
-    from ecocompute_cube.report import estimated
+    from ecocompute_cube.service.answers import ESTIMATE, estimate
 
-    asked = query(**_given(options))
-    if options.form == "published":
-        form = published_estimate(asked)
-        document, text = estimated.form_document(asked, form), estimated.form_text(asked, form)
-    else:
-        found = answer(asked)
-        document = estimated.estimate_document(asked, found)
-        text = estimated.estimate_text(asked, found)
-    write(_json(document) if options.json else text)
-    return 0
+    return _told(estimate(_given(options, ESTIMATE)), options.json)
 
 
 def _optimize(options: argparse.Namespace) -> int:
-    from ecocompute_cube.analysis.optimizer import Limits, Prices, optimize
-    from ecocompute_cube.analysis.query import query
-    from ecocompute_cube.report.optimized import optimum_document, optimum_text
+    from ecocompute_cube.service.answers import OPTIMIZE, optimize
 
-    given = _given(options)
-    for name in ("precision", "runtime"):  # of a question: the only one to look at
-        if name in given:
-            given[f"{name}s"] = [given.pop(name)]
-    given |= {name: getattr(options, name) for name in _LISTS if getattr(options, name)}
-    found = optimize(
-        **given,
-        objective=options.objective,
-        limits=Limits(*(getattr(options, name) for name in _LIMITS)),
-        prices=Prices(*(getattr(options, name) for name in _PRICES)),
-    )
-    asked = query(**{name: value for name, value in given.items() if name in _ASKED})
-    if options.json:
-        searched: dict[str, object] = {name: given[name] for name in _LISTS if name in given}
-        write(_json(optimum_document(asked, searched, found)))
-    else:
-        write(optimum_text(asked, found))
+    return _told(optimize(_given(options, OPTIMIZE)), options.json)
+
+
+def _given(options: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
+    given = {name: getattr(options, name, None) for name in names}
+    return given | {"q": " ".join(options.question) or None}
+
+
+def _told(found: Answered, as_json: bool) -> int:
+    if found.unread:
+        say(f"not understood: {' '.join(map(ascii, found.unread))}")
+    write(_json(found.document) if as_json else found.text)
     return 0
-
-
-def _given(options: argparse.Namespace) -> dict[str, Any]:
-    """What the question says, and what options say in its place."""
-    values: dict[str, Any] = {}
-    if options.question:
-        from ecocompute_cube.analysis.question import understand
-
-        understood = understand(" ".join(options.question))
-        values |= understood.values
-        if understood.unread:
-            say(f"not understood: {' '.join(map(ascii, understood.unread))}")
-    given = {name: getattr(options, name, None) for name in _ASKED}
-    values |= {name: value for name, value in given.items() if value is not None}
-    if "params_b" not in values:
-        raise UsageError(
-            "params_b: nothing says how large the model is.",
-            'Say so in the question, "7B on RTX 4090", or give --params_b 7.',
-        )
-    return values
 
 
 def _json(document: dict[str, object]) -> str:

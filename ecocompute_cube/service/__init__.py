@@ -1,0 +1,1 @@
+"""Doors: the same answers on the command line, over HTTP and to assistants."""
