@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Final
 
 #: What templates/schema.js carries out.
-_RULES: Final = frozenset(
+RULES: Final = frozenset(
     {
         "$ref",
         "additionalProperties",
@@ -53,7 +53,7 @@ def compact(schema: object) -> object:
         return [compact(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    unknown = schema.keys() - _RULES - _NAMED - _WORDS
+    unknown = schema.keys() - RULES - _NAMED - _WORDS
     if unknown:
         raise ValueError(f"the page cannot check the schema keywords {', '.join(sorted(unknown))}")
     return {
