@@ -58,3 +58,9 @@ def gib(size_bytes: float) -> float:
 def percent(ratio: float) -> float:
     """A ratio as a change in percent: 0.85 is −15."""
     return (ratio - 1.0) * 100.0
+
+
+def signed(value: float, digits: int = 1) -> str:
+    """With so many digits behind the point, and a sign; what rounds to nothing has none."""
+    text = f"{value:+.{digits}f}"
+    return text if text.strip("+-0.") else text[1:]

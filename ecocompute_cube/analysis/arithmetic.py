@@ -9,7 +9,7 @@ from typing import Final
 from ecocompute_cube.analysis.clauses import is_measured
 from ecocompute_cube.analysis.documents import Document, at, number_at
 from ecocompute_cube.model.base import Record
-from ecocompute_cube.units import percent
+from ecocompute_cube.units import percent, signed
 
 _REL: Final = 1e-3  # three figures: the coarsest printing seen in the published documents
 _POINTS: Final = 0.1  # vs_fp16_energy_pct is published with one decimal
@@ -57,7 +57,7 @@ def _vs_fp16(document: Document) -> str | None:
     # A hair more, so that 0.1 itself passes in binary.
     if math.isclose(derived, stated, rel_tol=_REL, abs_tol=points * 1.001):
         return None
-    return f"{mj:g} mJ against {baseline:g} mJ is {derived:+.2f} %, not {stated:+g} %."
+    return f"{mj:g} mJ against {baseline:g} mJ is {signed(derived, 2)} %, not {stated:+g} %."
 
 
 def _tokens_generated(document: Document) -> str | None:

@@ -22,6 +22,7 @@ from ecocompute_cube.analysis.curves import Anchor, Curve, Knot, Scatter, librar
 from ecocompute_cube.analysis.mechanism import MEASURED_CONTEXT, model, models, step
 from ecocompute_cube.analysis.query import BASELINE, Query, query
 from ecocompute_cube.analysis.shapes import GB, PLAIN_BITS, shape, weight_bytes
+from ecocompute_cube.units import signed
 
 if TYPE_CHECKING:
     from ecocompute_cube.analysis.mechanism import Board, BoundBy, Error, Model
@@ -355,7 +356,8 @@ def _verdict(found: _Found | None, ci: tuple[float, float] | None, reason: str |
     if found.half == 0:
         return "FP16 is what the others are compared with."
     what = "saves" if ci[1] < 0 else "costs" if ci[0] > 0 else "may save or cost"
-    return f"Quantizing {what} energy: {ci[0]:+.0f} to {ci[1]:+.0f} % against FP16, {found.basis}."
+    span = f"{signed(ci[0], 0)} to {signed(ci[1], 0)} %"
+    return f"Quantizing {what} energy: {span} against FP16, {found.basis}."
 
 
 def _notes(

@@ -9,7 +9,7 @@ from ecocompute_cube.analysis.idle import busy
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.claims import Finding
 from ecocompute_cube.model.readings import EARLY, PowerKind
-from ecocompute_cube.units import Joule, joules, seconds
+from ecocompute_cube.units import Joule, joules, seconds, signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,8 +192,8 @@ def sources_differ(window: Judged) -> Finding | None:
         window,
         "sources_disagree" if wrong else "sources_differ",
         "invalid" if wrong else "lowers the tier",
-        f"The integral of the trace is {difference:+.1f} % off the energy counter, and may itself "
-        f"be off by {window.integral_pct:.1f} %.",
+        f"The integral of the trace is {signed(difference)} % off the energy counter, and may "
+        f"itself be off by {window.integral_pct:.1f} %.",
         "Both are published; look at the trace for gaps or a neighbour.",
     )
 

@@ -30,6 +30,7 @@ from ecocompute_cube.analysis.query import (
     whole,
 )
 from ecocompute_cube.errors import UsageError
+from ecocompute_cube.units import signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -379,7 +380,7 @@ def _notes(chosen: Config | None, configs: Sequence[Config], considered: int) ->
     if chosen.ci is not None and chosen.ci[0] < 0 < chosen.ci[1]:
         yield (
             f"Whether {chosen.precision} saves against FP16 is not decided: "
-            f"{chosen.ci[0]:+.0f} to {chosen.ci[1]:+.0f} %."
+            f"{signed(chosen.ci[0], 0)} to {signed(chosen.ci[1], 0)} %."
         )
     if chosen.batch > 1:
         yield "A batch above 1 helps where so many requests wait at a time; it was not measured."

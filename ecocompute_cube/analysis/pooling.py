@@ -46,12 +46,13 @@ class Kind(NamedTuple):
 
 
 class Session(NamedTuple):
-    """Log ratios to FP16 of each block of one session."""
+    """Log ratios to FP16 of each block of one session, and its energy."""
 
     run_id: str
     session: int
     board: str | None  #: SHA-256 of its UUID
     logs: tuple[float, ...]
+    mj: float | None = None  #: per token, geometric mean over its blocks; early reports lack it
 
 
 class Group(NamedTuple):
@@ -101,17 +102,23 @@ def _together(parts: Iterable[Group]) -> tuple[Group, ...]:
 
 
 def _merged(parts: Sequence[Group]) -> Group:
-    logs: dict[tuple[str, int, str], tuple[float, ...]] = defaultdict(tuple)
+    alike: dict[tuple[str, int, str], list[Session]] = defaultdict(list)
     for session in (each for part in parts for each in part.sessions):
-        logs[session.run_id, session.session, session.board or ""] += session.logs
+        alike[session.run_id, session.session, session.board or ""].append(session)
     return parts[0]._replace(
-        sessions=tuple(
-            Session(run_id, number, board or None, logs[run_id, number, board])
-            for run_id, number, board in sorted(logs)
-        ),
+        sessions=tuple(_joined(alike[key]) for key in sorted(alike)),
         thresholds=frozenset().union(*(part.thresholds for part in parts)),
         confidence=max(part.confidence for part in parts),
         lowered_by=frozenset().union(*(part.lowered_by for part in parts)),
+    )
+
+
+def _joined(same: Sequence[Session]) -> Session:
+    """What arms of one kind say of one session."""
+    told = {each.mj for each in same}
+    return same[0]._replace(
+        logs=tuple(log for each in same for log in each.logs),
+        mj=told.pop() if len(told) == 1 else None,  # different ones: of none can it be said
     )
 
 
@@ -125,6 +132,7 @@ def _parts(report: Report, arm: ArmReport) -> Iterable[Group]:
     if not present(versus) or partners.get(versus.against) is not BASELINE:
         return
     opened = {session.session: session for session in report.sessions}
+    energies = _energies(arm)
     for number, changes in _changes(arm):
         session = opened.get(number)
         if session is None or not changes:
@@ -136,11 +144,18 @@ def _parts(report: Report, arm: ArmReport) -> Iterable[Group]:
             params_b=arm.params_b,
             workload=arm.workload,
             keys=_keys(report, arm, session),
-            sessions=(Session(report.run_id, number, board, logs),),
+            sessions=(Session(report.run_id, number, board, logs, energies.get(number)),),
             thresholds=frozenset({versus.threshold_pct}),
             confidence=report.plan.protocol.confidence,
             lowered_by=frozenset(arm.lowered_by),
         )
+
+
+def _energies(arm: ArmReport) -> dict[int, float]:
+    """Each session's millijoules per token."""
+    if not present(arm.by_session):
+        return {}
+    return {each.session: each.mj_per_token for each in arm.by_session}
 
 
 def _changes(arm: ArmReport) -> list[tuple[int, tuple[float, ...]]]:

@@ -83,8 +83,8 @@ def _lines(file: gzip.GzipFile, most_bytes: int) -> Iterator[str]:
 
 def _packed(path: Path) -> bytes | Absent:
     try:
-        if path.is_fifo():  # it would be waited for
-            return Absent(reason="the trace file is a pipe")
+        if path.exists() and not path.is_file():  # a pipe or a device might never end
+            return Absent(reason="the trace is not a regular file")
         return path.read_bytes()
     except OSError as error:
         return Absent(reason=f"the trace file cannot be read ({error.strerror})")

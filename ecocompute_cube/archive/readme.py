@@ -10,9 +10,10 @@ from ecocompute_cube.archive.describe import NOT_MLPERF
 from ecocompute_cube.archive.words import as_markdown as md
 from ecocompute_cube.model.bundle import Layout
 from ecocompute_cube.model.plan import BASELINE
+from ecocompute_cube.units import signed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ecocompute_cube.archive.computed import Energy
     from ecocompute_cube.archive.describe import Contents
@@ -75,28 +76,32 @@ def _figures(contents: Contents) -> Iterator[str]:
 def _row(energy: Energy) -> str:
     document = energy.document
     precision, runtime = at(document, "workload.precision"), at(document, "workload.runtime")
-    change = _number(energy, "results.vs_fp16_energy_pct", "+.1f", " %")
+    change = _number(energy, "results.vs_fp16_energy_pct", signed, " %")
     cells = (
         energy.run,
         md(str(at(document, "workload.model_name"))),
         md(f"{precision} {runtime}"),
-        _number(energy, "results.energy_per_token_mj", ".0f"),
-        _interval(energy, "results.energy_per_token_interval_mj", ".0f"),
+        _number(energy, "results.energy_per_token_mj", _whole),
+        _interval(energy, "results.energy_per_token_interval_mj", _whole),
         "baseline" if precision == BASELINE and change != "–" else change,
-        _interval(energy, "results.vs_fp16.interval_pct", "+.1f"),
+        _interval(energy, "results.vs_fp16.interval_pct", signed),
     )
     return f"| {' | '.join(cells)} |"
 
 
-def _number(energy: Energy, place: str, form: str, unit: str = "") -> str:
+def _whole(value: float) -> str:
+    return f"{value:.0f}"
+
+
+def _number(energy: Energy, place: str, form: Callable[[float], str], unit: str = "") -> str:
     value = number_at(energy.document, place)
-    return "–" if value is None else f"{value:{form}}{unit}"
+    return "–" if value is None else f"{form(value)}{unit}"
 
 
-def _interval(energy: Energy, place: str, form: str) -> str:
+def _interval(energy: Energy, place: str, form: Callable[[float], str]) -> str:
     ends = [number_at(energy.document, f"{place}.{end}") for end in ("low", "high")]
     low, high = ends
-    return "–" if low is None or high is None else f"{low:{form}} to {high:{form}}"
+    return "–" if low is None or high is None else f"{form(low)} to {form(high)}"
 
 
 def _runs(contents: Contents) -> Iterator[str]:

@@ -30,8 +30,9 @@ from ecocompute_cube.report.build import build_report
 from ecocompute_cube.report.energy_json import energy_reports
 from ecocompute_cube.report.recompute import ARMS_FOLDER, recompute
 from ecocompute_cube.report.run import read_run
-from ecocompute_cube.report.table import counted, signed
+from ecocompute_cube.report.table import counted
 from ecocompute_cube.report.write import ENERGY_NAME, document_text
+from ecocompute_cube.units import signed
 from ecocompute_cube.validate import validate_paths
 
 if TYPE_CHECKING:

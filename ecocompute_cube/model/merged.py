@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from ecocompute_cube.model.base import Absent, Count, MaybeStr, Record
+from ecocompute_cube.model.base import Absent, Count, MaybeFloat, MaybeStr, Record
 from ecocompute_cube.model.claims import Interval, Unit, Verdict
 from ecocompute_cube.model.crossover import Crossover
 from ecocompute_cube.model.plan import Workload
+from ecocompute_cube.model.readings import EARLY
 
 
 class ArmKind(Record):
@@ -41,6 +42,8 @@ class Pooled(Record):
     interval_pct: Interval | Absent
     unit: Unit
     n: Count
+    mj_per_token: MaybeFloat = EARLY  #: geometric mean over the sessions
+    interval_mj: Interval | Absent = EARLY  #: of it, over the sessions
     threshold_pct: float | Absent  #: τ; absent where the runs stored different ones
     verdict: Verdict
     lowered_by: tuple[str, ...]  #: codes of findings that lower the tier of a member

@@ -8,7 +8,7 @@ from ecocompute_cube.model.base import present
 from ecocompute_cube.model.claims import Comparison, Verdict
 from ecocompute_cube.model.plan import BASELINE, against_itself
 from ecocompute_cube.report.labels import arm_label, label_of
-from ecocompute_cube.report.table import signed
+from ecocompute_cube.units import signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.report.table import table
+from ecocompute_cube.units import signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,7 +95,8 @@ def _facts(found: Estimate) -> Iterable[tuple[str, str]]:
         confidence = f"{100 * found.ci_confidence:g} %"
         yield (
             "change",
-            f"{found.delta_pct:+.1f} %, {confidence} of other sessions {low:+.0f} to {high:+.0f} %",
+            f"{signed(found.delta_pct)} %, {confidence} of other sessions "
+            f"{signed(low, 0)} to {signed(high, 0)} %",
         )
     if found.mj_per_token is not None and found.mj_ci is not None:
         least, most = (short(value) for value in found.mj_ci)
@@ -120,7 +122,7 @@ def _mechanism(said: Modelled) -> list[str]:
     by = "fitted to measurements" if said.board_fitted else "from its data sheet"
     return [
         f"Modelled from idle power, bandwidth, launches and host speed, the board {by}:",
-        f"  change {said.delta_pct:+.1f} %, {short(said.mj_per_token)} mJ/token; FP16 "
+        f"  change {signed(said.delta_pct)} %, {short(said.mj_per_token)} mJ/token; FP16 "
         f"{short(said.fp16_mj_per_token)}",
         f"  {short(said.tokens_per_s)} tokens/s, bound by {said.bound_by}; FP16 "
         f"{short(said.fp16_tokens_per_s)}, bound by {said.fp16_bound_by}",
@@ -130,7 +132,7 @@ def _mechanism(said: Modelled) -> list[str]:
 def _anchor(each: Anchor) -> tuple[str, ...]:
     return (
         f"{each.N:.3g}B",
-        f"{each.dE:+.1f} %",
+        f"{signed(each.dE)} %",
         each.session,
         short(each.mj_per_token),
         short(each.fp16_mj_per_token),
@@ -145,8 +147,8 @@ def form_text(asked: Query, found: PublishedEstimate) -> str:
     lines = [
         understood(asked),
         "",
-        f"By the published three-parameter form of {found.arch_used}: {found.delta_pct:+.1f} % "
-        f"({low:+.1f} to {high:+.1f} %), {found.basis}, confidence {found.confidence}, "
+        f"By the published three-parameter form of {found.arch_used}: {signed(found.delta_pct)} % "
+        f"({signed(low)} to {signed(high)} %), {found.basis}, confidence {found.confidence}, "
         f"{found.recommendation.replace('_', ' ')}.",
         *found.notes,
     ]

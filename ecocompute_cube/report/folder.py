@@ -1,25 +1,36 @@
-"""A report's folder: every file of one report, or none of it."""
+"""A report's folder: every file of one report, or a note that says that it is not so.
+
+No file system renames several files at once: a program that is killed between two names leaves
+pages of both reports. The last file is gone before the first rename and comes after the last, so
+that whoever finds it finds one report; until then ``UNFINISHED.txt`` says what the folder holds.
+
+    write all beside ▸ UNFINISHED.txt ▸ the old last file goes ▸ names ▸ the last ▸ the note goes
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.errors import output_error
 from ecocompute_cube.model.files import part_folder, sync_folder, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+
+UNFINISHED: Final = "UNFINISHED.txt"
+_NOTE: Final = (
+    "A report was stopped while its files got their names: the pages here may be of two reports.\n"
+    "Make it again: ecocompute report. This note then goes.\n"
+)
 
 
 def put_together(folder: Path, files: Mapping[str, bytes], gone: Iterable[str]) -> None:
-    """Write every file beside its place before the first gets its name: all of them or none.
+    """Write every file beside its place before the first gets its name; ``gone`` is removed.
 
-    The last of ``files`` speaks for the others: an earlier one is taken away before the first gets
-    its name, so that whoever finds it finds one report, also after a kill in between. What is
-    ``gone`` is removed. Raises DiskFull or OutputError.
+    The last of ``files`` speaks for the others. Raises DiskFull or OutputError.
     """
     doing = f"make the folder '{folder.name}'"
     try:
@@ -28,14 +39,8 @@ def put_together(folder: Path, files: Mapping[str, bytes], gone: Iterable[str]) 
             for name, content in files.items():
                 doing = f"write {name}"
                 _write(part, folder, name, content)
-            (folder / next(reversed(list(files)))).unlink(missing_ok=True)
-            for name in files:
-                (part / name).replace(folder / name)
-        for name in gone:
-            doing = f"remove {name}"
-            (folder / name).unlink(missing_ok=True)
-        for kept in {(folder / name).parent for name in files}:
-            sync_folder(kept)
+            doing = "replace the old report"
+            _rename(part, folder, list(files), gone)
     except OSError as error:
         raise output_error(error, doing) from error
 
@@ -46,3 +51,21 @@ def _write(part: Path, folder: Path, name: str, content: bytes) -> None:
     write_whole(part / name, content)
     if (folder / name).is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+
+
+def _rename(part: Path, folder: Path, names: Sequence[str], gone: Iterable[str]) -> None:
+    *pages, last = names
+    write_whole(part / UNFINISHED, _NOTE.encode())
+    (part / UNFINISHED).replace(folder / UNFINISHED)
+    (folder / last).unlink(missing_ok=True)
+    sync_folder(folder)
+    for name in pages:
+        (part / name).replace(folder / name)
+    for name in gone:
+        (folder / name).unlink(missing_ok=True)
+    for kept in {(folder / name).parent for name in names}:
+        sync_folder(kept)
+    (part / last).replace(folder / last)
+    sync_folder(folder)
+    (folder / UNFINISHED).unlink()
+    sync_folder(folder)

@@ -37,6 +37,7 @@ from ecocompute_cube.report.text import (
     finding_lines,
     output_lines,
 )
+from ecocompute_cube.report.together import TOGETHER, together_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -84,6 +85,8 @@ def as_html(
                 for name, curve in zip(labels(curves), curves, strict=True)
             ],
             pooled=pooled_words(together.pooled) if together else (),
+            together=together_rows(together.pooled) if together else (),
+            together_columns=TOGETHER,
             merged=merged_text(together).splitlines() if together else (),
             confidences=_confidences(reports),
             factors=_factors(),

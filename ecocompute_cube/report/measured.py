@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.report.charts.spec import number
-from ecocompute_cube.report.table import signed, three_digits
+from ecocompute_cube.report.table import three_digits
 from ecocompute_cube.report.text import perplexity_words
-from ecocompute_cube.units import kwh
+from ecocompute_cube.units import kwh, signed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from ecocompute_cube.analysis.pooling import (
     published_groups,
 )
 from ecocompute_cube.analysis.ratios import as_percent, replicates, t_interval, verdict
-from ecocompute_cube.model.base import Absent, canonical_json
+from ecocompute_cube.model.base import Absent, canonical_json, present
 from ecocompute_cube.model.claims import Verdict
 from ecocompute_cube.model.merged import (
     ArmKind,
@@ -35,10 +35,13 @@ from ecocompute_cube.units import percent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ecocompute_cube.model.base import MaybeFloat
+    from ecocompute_cube.model.claims import Interval
     from ecocompute_cube.model.report import Report
 
 _LOOKED_AT: Final = 8  # groups; all of them would take the square of the time
 _UNTOLD: Final = Absent(reason="not told")
+_NO_ENERGY: Final = Absent(reason="not every session tells its own energy")
 
 
 class Merged(NamedTuple):
@@ -73,6 +76,7 @@ def pooled(group: Group) -> Pooled:
     interval = as_percent(t_interval(values, group.confidence, unit))
     thresholds = sorted(group.thresholds)
     one = len(thresholds) == 1
+    energy, energy_interval = _energy(group)
     return Pooled(
         arm=kind_of(group),
         keys=dict(group.keys),
@@ -82,10 +86,24 @@ def pooled(group: Group) -> Pooled:
         interval_pct=interval,
         unit=unit,
         n=len(values),
+        mj_per_token=energy,
+        interval_mj=energy_interval,
         threshold_pct=thresholds[0] if one else Absent(reason="the runs stored different ones"),
         verdict=verdict(interval, thresholds[0]) if one else Verdict.INCONCLUSIVE,
         lowered_by=tuple(sorted(group.lowered_by)),
     )
+
+
+def _energy(group: Group) -> tuple[MaybeFloat, Interval | Absent]:
+    """Geometric mean of the sessions' energies per token, in millijoules, and its interval."""
+    told = [session.mj for session in group.sessions]
+    logs = [math.log(mj) for mj in told if mj is not None]
+    if len(logs) < len(told):
+        return _NO_ENERGY, _NO_ENERGY
+    found = t_interval(logs, group.confidence, "sessions")
+    if present(found):
+        found = found.model_copy(update={"low": math.exp(found.low), "high": math.exp(found.high)})
+    return math.exp(fmean(logs)), found
 
 
 def kind_of(group: Group) -> ArmKind:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from ecocompute_cube.model.base import MaybeStr, present, printable
 from ecocompute_cube.model.plan import BASELINE
 from ecocompute_cube.report.answer import WORDS
-from ecocompute_cube.report.table import counted, signed, table
+from ecocompute_cube.report.table import counted, table, three_digits
+from ecocompute_cube.units import signed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ecocompute_cube.report.merged import Merged
 
 _MOST_SAID: Final = 8  # arms that a first screen can hold
-_POOLED: Final = ("arm", "versus FP16", "interval", "n", "boards", "verdict")
+_POOLED: Final = ("arm", "mJ/token", "versus FP16", "interval", "n", "boards", "verdict")
 _CURVES: Final = ("precision", "workload", "board", "sizes", "crossover", "says")
 
 
@@ -57,6 +58,7 @@ def _pooled(each: Sequence[Pooled]) -> list[str]:
     rows = [
         (
             arm_words(one.arm),
+            three_digits(one.mj_per_token) if present(one.mj_per_token) else "–",
             f"{signed(one.change_pct)} %",
             interval_words(one.interval_pct),
             f"{one.n} {one.unit}",

@@ -8,7 +8,7 @@ from ecocompute_cube.model.base import present
 from ecocompute_cube.model.claims import Comparison, Finding, Verdict
 from ecocompute_cube.model.plan import against_itself
 from ecocompute_cube.report.comparisons import comparisons_of
-from ecocompute_cube.report.table import signed
+from ecocompute_cube.units import signed
 
 if TYPE_CHECKING:
     from ecocompute_cube.model.plan import Arm

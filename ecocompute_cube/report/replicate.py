@@ -23,8 +23,9 @@ from ecocompute_cube.model.replication import Compared, Replication
 from ecocompute_cube.model.report import ReportFile
 from ecocompute_cube.report.merged import differing, kind_of
 from ecocompute_cube.report.merged_text import arm_words, differing_words
-from ecocompute_cube.report.table import counted, signed, table
+from ecocompute_cube.report.table import counted, table
 from ecocompute_cube.report.write import read_results
+from ecocompute_cube.units import signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,12 +15,6 @@ def three_digits(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= _WHOLE else f"{value:.3g}"
 
 
-def signed(value: float) -> str:
-    """One digit behind the point, with a sign; what rounds to nothing has none."""
-    text = f"{value:+.1f}"
-    return text if text.strip("+-0.") else "0.0"
-
-
 def counted(number: int, what: str) -> str:
     """``1 block``, ``2 blocks``."""
     return f"{number} {what}{'s' if number != 1 else ''}"

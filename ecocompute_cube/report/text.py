@@ -10,9 +10,10 @@ from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.plan import against_itself
 from ecocompute_cube.report.answer import describe
 from ecocompute_cube.report.labels import arm_label, label_of
-from ecocompute_cube.report.table import counted, signed, table, three_digits
+from ecocompute_cube.report.table import counted, table, three_digits
 from ecocompute_cube.report.trends import described
 from ecocompute_cube.report.why_text import why_lines
+from ecocompute_cube.units import signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

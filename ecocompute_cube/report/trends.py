@@ -9,7 +9,7 @@ from ecocompute_cube.model.base import Absent, present
 from ecocompute_cube.model.claims import Effect, Finding
 from ecocompute_cube.model.report import Trends
 from ecocompute_cube.report.comparisons import comparisons_of
-from ecocompute_cube.units import Joule, mj_per_token
+from ecocompute_cube.units import Joule, mj_per_token, signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,4 +93,5 @@ def _finding(effect: Effect | Absent, code: str, least_pct: float) -> Finding | 
 def described(effect: Effect) -> str:
     """Change, interval, p."""
     low, high = effect.interval_pct.low, effect.interval_pct.high
-    return f"{effect.change_pct:+.2f} % ({low:+.2f} to {high:+.2f} %, p = {effect.p:.2g})"
+    span = f"{signed(low, 2)} to {signed(high, 2)} %"
+    return f"{signed(effect.change_pct, 2)} % ({span}, p = {effect.p:.2g})"

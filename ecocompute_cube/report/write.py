@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import defaultdict
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,6 @@ from ecocompute_cube.errors import (
 )
 from ecocompute_cube.model.base import printable
 from ecocompute_cube.model.files import called, write_whole
-from ecocompute_cube.model.journal_file import JOURNAL_NAME
 from ecocompute_cube.model.report import ReportFile
 from ecocompute_cube.report.build import build_report
 from ecocompute_cube.report.charts.every import charts_of
@@ -28,6 +26,7 @@ from ecocompute_cube.report.csv import as_csv
 from ecocompute_cube.report.energy_json import energy_reports
 from ecocompute_cube.report.folder import put_together
 from ecocompute_cube.report.html import as_html
+from ecocompute_cube.report.journals import journals_below
 from ecocompute_cube.report.merged import Merged, merged
 from ecocompute_cube.report.merged_text import pooled_words
 from ecocompute_cube.report.power import power_shown
@@ -152,7 +151,7 @@ def write_report(results: Path, folder: Path, say: Callable[[str], None]) -> Wri
     # report.json comes last: who finds it finds all that it speaks of.
     files = _figures(written) | {name: text.encode() for name, text in pages.items()}
     with _report_dir():
-        put_together(folder, files, _FIGURE_FILES - files.keys())
+        put_together(folder, files, sorted(_FIGURE_FILES - files.keys()))
     for name in files:
         say(f"wrote {name}")
     return written
@@ -184,8 +183,10 @@ def read_results(results: Path) -> Written:
     Raises UsageError when no journal is there or none can be read.
     """
     claims: list[_Claim] = []
-    unreadable: list[str] = []
-    for folder in _run_folders(results):
+    found = journals_below(results)
+    unreadable = list(found.unseen)
+    for journal in found.journals:
+        folder = journal.parent
         try:
             claims.append(_claim(folder))
         except (JournalBroken, OSError) as error:
@@ -202,15 +203,6 @@ def read_results(results: Path) -> Written:
     reports = tuple(claim.report for claim in kept)
     visits = tuple(visit for claim in kept for visit in claim.visits)
     return Written(reports, tuple(unreadable), visits, merged(reports))
-
-
-def _run_folders(results: Path) -> list[Path]:
-    """Wherever something is called a journal: rglob would pass over a link that leads nowhere."""
-    return sorted(
-        Path(folder)
-        for folder, folders, files in os.walk(results)
-        if JOURNAL_NAME in files or JOURNAL_NAME in folders
-    )
 
 
 def _claim(folder: Path) -> _Claim:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ecocompute_cube.report.write import write_report
+
+from ..report.stage import measured, quick, scene
 from .conftest import ROOT, Look, Seen
 
 if TYPE_CHECKING:
@@ -219,3 +222,67 @@ def test_without_scripts_the_charts_are_there_all_the_same(chromium: Browser, re
     assert page.locator("[data-chart] svg").count() >= 3
     assert page.locator("#arms tbody tr").count() > 10
     context.close()
+
+
+@pytest.fixture(scope="session")
+def pooled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a report of two runs of one plan."""
+    set_up = scene(tmp_path_factory.mktemp("twice"))
+    measured(set_up, quick())
+    measured(set_up, quick())
+    folder = tmp_path_factory.mktemp("pooled")
+    write_report(set_up.output, folder, lambda _: None)
+    return folder
+
+
+def test_runs_together_have_a_table_with_the_numbers_of_report_json(
+    look: Look, pooled: Path
+) -> None:
+    seen = look((pooled / "report.html").as_uri())
+    (one,) = json.loads((pooled / "report.json").read_text())["pooled"]
+    (row,) = seen.page.eval_on_selector_all(
+        "#pooled tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    )
+    assert float(row[2]) == pytest.approx(one["mj_per_token"], rel=5e-3)
+    low, high = (float(end) for end in row[3].split(" to "))
+    assert low == pytest.approx(one["interval_mj"]["low"], rel=5e-3)
+    assert high == pytest.approx(one["interval_mj"]["high"], rel=5e-3)
+    assert row[7] == f"{one['n']} {one['unit']}"
+    assert seen.errors == []
+
+
+def test_the_tables_of_runs_together_fit_too(look: Look, pooled: Path) -> None:
+    seen = look((pooled / "report.html").as_uri())
+    for table in ("#pooled", "#arms"):
+        scrolled = seen.page.locator(table).locator("..")
+        assert scrolled.evaluate("place => place.scrollWidth <= place.clientWidth"), table
+
+
+@pytest.mark.parametrize("which", ["report", "pooled"])
+def test_nothing_is_cut_on_paper(look: Look, request: pytest.FixtureRequest, which: str) -> None:
+    folder: Path = request.getfixturevalue(which)
+    seen = look((folder / "report.html").as_uri(), width=718)  # A4 less its margins
+    seen.page.emulate_media(media="print")
+    cut = seen.page.eval_on_selector_all(
+        "table, pre, figure svg, ul, p",
+        "all => all.filter(e => e.getBoundingClientRect().right > innerWidth + 1"
+        " && e.checkVisibility()).map(e => e.id || e.outerHTML.slice(0, 60))",
+    )
+    assert cut == []
+
+
+def test_paper_is_white_in_the_dark_too(look: Look, report: Path) -> None:
+    seen = look((report / "report.html").as_uri(), dark=True)
+    seen.page.emulate_media(media="print")
+    ground = seen.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert ground == "rgb(255, 255, 255)"
+
+
+def test_no_ink_of_a_chart_is_black_in_the_dark(look: Look, report: Path) -> None:
+    seen = look((report / "report.html").as_uri(), dark=True)
+    black = seen.page.eval_on_selector_all(
+        "[data-chart] svg.marks [class*=legend] path, [data-chart] svg.marks text",
+        "all => all.filter(e => [e.getAttribute('fill'), e.getAttribute('stroke')].some("
+        "c => ['black', '#000', '#000000'].includes(c))).map(e => e.outerHTML.slice(0, 200))",
+    )
+    assert black == []

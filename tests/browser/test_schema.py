@@ -6,7 +6,7 @@ import copy
 import importlib.resources
 import json
 import random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from jsonschema import Draft202012Validator
 
@@ -17,6 +17,8 @@ from .conftest import ROOT, Look
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+Json: TypeAlias = Any
 
 _PUBLISHED: Final = ROOT / "tests/fixtures/published/mlcube"
 _EACH: Final = 150  # mutations of a document
@@ -74,7 +76,7 @@ def mutated(document: dict[str, Any], draw: random.Random) -> dict[str, Any]:
     return changed
 
 
-def nearby(value: Any) -> list[Any]:
+def nearby(value: Json) -> list[Any]:
     """Of the same kind, and beside what is right: below and above, shorter and longer."""
     if isinstance(value, bool) or value is None:
         return []
@@ -100,7 +102,7 @@ def beside(document: dict[str, Any], seen: set[tuple[str, ...]]) -> Iterator[dic
             yield changed
 
 
-def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places(value: Json, here: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     inner = value.items() if isinstance(value, dict) else enumerate(value)
     for key, each in inner:
         yield (*here, key)
@@ -108,7 +110,7 @@ def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(each, (*here, key))
 
 
-def at(document: Any, place: tuple[Any, ...]) -> Any:
+def at(document: Json, place: tuple[str | int, ...]) -> Json:
     for key in place:
         document = document[key]
     return document

@@ -19,8 +19,9 @@ from ecocompute_cube.report.charts.energy import energy_chart
 from ecocompute_cube.report.merged import merged, published_curves
 from ecocompute_cube.report.merged_text import merged_text, pooled_words
 from ecocompute_cube.report.shown import shown_arms
-from ecocompute_cube.report.table import signed
+from ecocompute_cube.report.together import TOGETHER, together_rows
 from ecocompute_cube.report.write import read_results, write_report
+from ecocompute_cube.units import signed
 
 from ..model.facts import write_journal
 from .stage import measured, quick, scene
@@ -90,6 +91,33 @@ def test_thresholds_that_differ_leave_the_verdict_open(results: Path) -> None:
     (one,) = merged([first, second.model_copy(update={"arms": arms})]).pooled
     assert one.verdict == "inconclusive" and isinstance(one.threshold_pct, Absent)
     assert present(one.interval_pct)
+
+
+def test_the_energy_of_runs_together_lies_between_theirs_and_has_an_interval(
+    results: Path,
+) -> None:
+    found = read_results(results)
+    (one,) = found.together.pooled
+    energies = [arm.energy for each in found.reports for arm in each.arms[1:]]
+    singly = [each.mj_per_token for each in energies if present(each)]
+    assert len(singly) == 2 and present(one.mj_per_token)
+    assert min(singly) <= one.mj_per_token <= max(singly)
+    assert present(one.interval_mj)
+    assert (one.interval_mj.n, one.interval_mj.unit) == (2, "sessions")
+    assert one.interval_mj.low <= one.mj_per_token <= one.interval_mj.high
+    (row,) = together_rows([one])
+    assert len(row) == len(TOGETHER) and row[9] == "measured, 2 sessions of 2 runs on 1 board"
+
+
+def test_a_session_that_tells_no_energy_leaves_none_to_show(results: Path) -> None:
+    first, second = reports(results)
+    early = tuple(
+        arm.model_copy(update={"by_session": Absent(reason="early")}) for arm in second.arms
+    )
+    (one,) = merged([first, second.model_copy(update={"arms": early})]).pooled
+    assert isinstance(one.mj_per_token, Absent) and isinstance(one.interval_mj, Absent)
+    (row,) = together_rows([one])
+    assert row[2:5] == ("–", "–", "–")
 
 
 def test_one_run_is_neither_pooled_nor_apart(results: Path) -> None:

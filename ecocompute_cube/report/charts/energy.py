@@ -15,8 +15,8 @@ from ecocompute_cube.report.charts.spec import (
     spanned,
     vega_lite,
 )
-from ecocompute_cube.report.table import signed, three_digits
-from ecocompute_cube.units import kwh
+from ecocompute_cube.report.table import three_digits
+from ecocompute_cube.units import kwh, signed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -53,8 +53,15 @@ def vega_lite(**parts: object) -> Spec:
                 "gridColor": _FAINT,
                 "labelLimit": 420,  # px: long model names stay whole
                 "labelFontSize": 12,
+                "labelFlush": False,  # else the last label runs into the one before it
             },
-            "legend": {"labelColor": INK, "titleColor": INK, "labelLimit": 420},
+            "legend": {
+                "labelColor": INK,
+                "titleColor": INK,
+                "labelLimit": 420,
+                "symbolBaseFillColor": INK,
+                "symbolBaseStrokeColor": INK,
+            },
             "header": {"labelColor": INK, "titleColor": INK, "labelLimit": 420},
             "text": {"color": INK},
             "rule": {"color": INK},
