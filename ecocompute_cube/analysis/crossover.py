@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 from scipy import special
 from scipy.interpolate import PchipInterpolator
-from scipy.optimize import brentq, isotonic_regression
+from scipy.optimize import bisect, isotonic_regression
 
 from ecocompute_cube.analysis.ratios import as_percent, replicates, t_interval
 from ecocompute_cube.model.base import Absent, MaybeFloat, present
@@ -265,7 +265,8 @@ def _root(curve: PchipInterpolator, logs: Floats) -> float | None:
     first, last = float(curve(logs[0])), float(curve(logs[-1]))
     if first < 0 or last > 0 or first == last:
         return None
-    root: float = brentq(curve, logs[0], logs[-1])
+    # by halving: a curve may be flat at 1e-75, where methods that use its slope give up
+    root: float = bisect(curve, logs[0], logs[-1])
     return root
 
 

@@ -8,7 +8,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ecocompute_cube.analysis.crossover import Measured, crossover
@@ -83,6 +83,7 @@ def test_the_order_of_the_points_does_not_matter(order: list[int], zero: float) 
     spread=st.floats(0.001, 0.5),
     n=st.integers(1, 5),
 )
+@example(changes=[0.125, 0.0, 8e-75, -0.625], spread=0.5, n=1)  # almost flat where it crosses
 def test_the_band_holds_the_fit_and_the_range_holds_the_size(
     changes: list[float], spread: float, n: int
 ) -> None:
