@@ -13,7 +13,7 @@ venv := $(or $(VENV),.venv)
 python := "$(venv)/bin/python"
 set_up := sh scripts/setup.sh
 
-.PHONY: help setup run test test-cube test-archive test-browser check format bench schema lock image mlcube
+.PHONY: help setup run test test-cube test-archive test-browser test-fuzz check format bench schema lock image mlcube
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -43,6 +43,10 @@ test-archive: ## ask others' validators about bundles: mlcroissant, roc-validato
 	@$(set_up) test
 	@sh scripts/archive_tools.sh
 	@ECO_REQUIRE_ARCHIVE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(python) -m pytest -m archive tests/archive $(ARGS)
+
+test-fuzz: ## throw at every door of the service what its schema allows, and what it does not
+	@$(set_up) fuzz
+	@ECO_REQUIRE_FUZZ=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(python) -m pytest -m fuzz tests/fuzz $(ARGS)
 
 check: ## format, lint, types, layers, schemas, descriptors
 	@$(set_up) check

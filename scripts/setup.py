@@ -3,6 +3,7 @@
     make setup ─▶ setup.sh (finds a Python) ─▶ setup.py run
     make test  ─▶ …                         ─▶ setup.py test     = run + requirements/test.txt
     make check ─▶ …                         ─▶ setup.py check    = test + requirements/check.txt
+    make test-fuzz ─▶ …                     ─▶ setup.py fuzz     = test + requirements/fuzz.txt
 
 One stage installs one file of requirements/, pinned and hashed. What is done stands in
 `.venv/ecocompute-setup.json` with the hash of what it was done from, so a second call reads one
@@ -37,11 +38,12 @@ from setup_state import (
     write_state,
 )
 
-RUN_STAGES = ("venv", "build", "measure", "torch", "package")
+RUN_STAGES = ("venv", "build", "measure", "service", "torch", "package")
 TARGETS = {
     "run": RUN_STAGES,
     "test": (*RUN_STAGES, "test"),
     "check": (*RUN_STAGES, "test", "check"),
+    "fuzz": (*RUN_STAGES, "test", "fuzz"),
 }
 TORCH_MODES = ("auto", "cpu", "cuda", "none")
 TORCH_FILES = ("torch", "torch-cuda", "torch-cpu")

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Finds a Python that will do and hands over to setup.py: `make setup`, and the targets that need it.
-# Usage: sh scripts/setup.sh run|test|check      PYTHON, VENV and TORCH may be set: see setup.py.
+# Usage: sh scripts/setup.sh run|test|check|fuzz      PYTHON, VENV and TORCH may be set: see setup.py.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-target=${1:?run, test or check}
+target=${1:?run, test, check or fuzz}
 
 say() { printf '%s\n' "ecocompute: $1" >&2; }
 
