@@ -1,10 +1,11 @@
-"""How much of the board's memory rate a compiled step reaches, by the options of torch.compile.
+"""How fast and how dear a compiled step is, by the options of torch.compile.
 
 Run on a GPU host: ``python -m benchmarks.gpu.compiled [--layers N] [--options NAME…] [--seconds S]
 [--csv FILE]``. A model of Qwen2-7B's shape with random FP16 weights decodes one sequence; a step
 must read every weight but the table of embeddings once, so that bytes of these × tokens/s over the
-rate of a copy on the same board is the share that is reached. Few layers compile in seconds and
-tell the options apart; 28 are the whole model. No energy is measured.
+rate of a copy on the same board is the share that is reached. Energy is the counter's, of one
+window a set: what is faster may take more. Few layers compile in seconds; 28 are the whole model,
+and only they say what it reaches.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from benchmarks.gpu.decoding import PROMPT, SEVEN_BILLION, random_model
-from benchmarks.gpu.replays import pace
+from benchmarks.gpu.stage import Stage, seen, take_stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,7 @@ OPTIONS: Final[dict[str, CompileOptions | None]] = {
     "pointwise": _TUNED | {"max_autotune_pointwise": True},
     "autotuned": {"max_autotune": True},
     "autotuned-tuned": _TUNED | {"max_autotune": True},
+    "combo": {"combo_kernels": True, "benchmark_combo_kernel": True},
     "combined": _TUNED | {"combo_kernels": True, "benchmark_combo_kernel": True},
     "multi": _TUNED | {"triton.multi_kernel": 1},
     "cooperative": _TUNED | {"triton.cooperative_reductions": True},
@@ -52,13 +54,16 @@ class Reached(NamedTuple):
     ready_s: float  #: compile, capture
     tokens_per_s: float
     share: float  #: of the copy's bytes per second
+    mj_per_token: float
+    watts: float
 
     @property
     def line(self) -> str:
         """For the terminal."""
         return (
             f"{self.options:16} {self.layers:2} layers, ready {self.ready_s:6.1f} s, "
-            f"{self.tokens_per_s:7.1f} tokens/s, {self.share:.3f} of the copy\n"
+            f"{self.tokens_per_s:7.1f} tokens/s, {self.share:.3f} of the copy, "
+            f"{self.mj_per_token:7.1f} mJ/token, {self.watts:5.1f} W\n"
         )
 
 
@@ -85,7 +90,9 @@ def read_bytes(model: PreTrainedModel) -> int:
     return every - int(table.numel() * table.element_size())
 
 
-def reached(model: PreTrainedModel, name: str, bytes_per_s: float, length_s: float) -> Reached:
+def reached(
+    stage: Stage, model: PreTrainedModel, name: str, bytes_per_s: float, length_s: float
+) -> Reached:
     """Compile with this set, and decode."""
     import torch
 
@@ -99,12 +106,11 @@ def reached(model: PreTrainedModel, name: str, bytes_per_s: float, length_s: flo
     torch.cuda.synchronize()
     ready = time.monotonic() - start
     steps.generate(prompt, _TOKENS)
-    rate = max(
-        pace(lambda: steps.generate(prompt, _TOKENS), torch.cuda.synchronize, length_s)
-        for _ in range(2)
-    )
-    layers = model.config.num_hidden_layers
-    return Reached(name, layers, ready, rate, read_bytes(model) * rate / bytes_per_s)
+    window = seen(stage, lambda: steps.generate(prompt, _TOKENS), _TOKENS, length_s, 0)
+    layers, rate = model.config.num_hidden_layers, window.tokens_per_s
+    share = read_bytes(model) * rate / bytes_per_s
+    watts = window.mj_per_token * rate / 1e3
+    return Reached(name, layers, ready, rate, share, window.mj_per_token, watts)
 
 
 def save(found: Sequence[Reached], file: Path) -> None:
@@ -123,10 +129,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--options", nargs="+", choices=OPTIONS, default=list(OPTIONS))
-    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--csv", type=Path, default=Path("compiled.csv"))
     chosen = parser.parse_args(arguments)
-    known = kernels("cuda:0")
+    stage, known = take_stage(), kernels("cuda:0")
     assert present(known)
     rate = copy_rate(known.copy, 2)
     sys.stdout.write(f"copy: {rate / 1e12:.3f} TB/s read and written\n")
@@ -134,7 +140,7 @@ def main(arguments: Sequence[str]) -> int:
     found: list[Reached] = []
     for name in chosen.options:
         try:
-            found.append(reached(model, name, rate, chosen.seconds))
+            found.append(reached(stage, model, name, rate, chosen.seconds))
         except Exception as error:  # an option this torch lacks costs its line
             said = (str(error).strip().splitlines() or [""])[0]
             sys.stdout.write(f"{name:16} {type(error).__name__}: {said[:160]}\n")

@@ -22,25 +22,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from benchmarks.gpu.decoding import decoding, random_model
-from ecocompute_cube.analysis.energy import counter_energy
+from benchmarks.gpu.stage import Seen, Stage, seen, take_stage
 from ecocompute_cube.analysis.ratios import t_interval
-from ecocompute_cube.device.base import RawTrace, SystemClock
-from ecocompute_cube.device.nvml import Chosen, NvmlBoard, choose_board
+from ecocompute_cube.device.base import RawTrace
 from ecocompute_cube.device.sampler import ProcessTracer
-from ecocompute_cube.engine.window import measure, measure_tick
 from ecocompute_cube.model.base import present
 from ecocompute_cube.model.plan import Runtime
-from ecocompute_cube.units import Watt, percent, seconds
+from ecocompute_cube.units import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ecocompute_cube.model.readings import Tick
-
 _REACH_PCT: Final = {"captured": 0.5, "eager": 1.0}  # upper end of the 95 % interval, of the cost
 _TOKENS: Final = {"captured": 256, "eager": 32}  # a generation: under a second
 _SETTLE_S: Final = 1.5  # for the sampler to start, and as long without it
-_LIMIT_W: Final = Watt(1000.0)  # for the bound alone, which is not printed
 
 
 class Reading(NamedTuple):
@@ -52,15 +47,6 @@ class Reading(NamedTuple):
     rate: float  #: tokens/s
     mj: float  #: mJ per token
     seconds: float
-
-
-class Stage(NamedTuple):
-    """A board and how it is read."""
-
-    chosen: Chosen  #: and held
-    board: NvmlBoard
-    tick: Tick
-    sync: Callable[[], None]
 
 
 class Cost(NamedTuple):
@@ -104,28 +90,6 @@ def _beside(uuid: str, sampled: bool) -> Iterator[None]:
             assert isinstance(trace, RawTrace), trace
 
 
-def _window(
-    stage: Stage, decode: Callable[[], object], tokens: int, length_s: float, delay_s: float
-) -> tuple[float, float, float]:
-    """Tokens/s, mJ per token, seconds."""
-    count = 0
-
-    def work() -> None:
-        nonlocal count
-        end = time.monotonic() + length_s
-        while time.monotonic() < end:
-            decode()
-            stage.sync()
-            count += tokens
-
-    window = measure(stage.board, SystemClock(), stage.sync, work, delay_s)
-    assert present(window.counter), window.counter
-    energy = counter_energy(window.counter, window.work, stage.tick, _LIMIT_W)
-    assert present(energy), energy
-    took_s = seconds(window.work.end_ns - window.work.start_ns)
-    return count / took_s, 1e3 * energy.energy / count, took_s
-
-
 def paired(
     stage: Stage, runtime: str, decode: Callable[[], object], pairs: int, length_s: float
 ) -> list[Reading]:
@@ -137,14 +101,19 @@ def paired(
         for sampled in draw.sample((True, False), 2):
             delay_s = draw.random() * stage.tick.median_ms / 1e3
             with _beside(stage.chosen.uuid, sampled):
-                seen = _window(stage, decode, _TOKENS[runtime], length_s, delay_s)
-            found.append(Reading(runtime, pair, sampled, *seen))
-            _say(f"{runtime} pair {pair + 1}/{pairs} sampler {'on ' if sampled else 'off'} ", seen)
+                found_here = seen(stage, decode, _TOKENS[runtime], length_s, delay_s)
+            found.append(Reading(runtime, pair, sampled, *found_here))
+            _say(
+                f"{runtime} pair {pair + 1}/{pairs} sampler {'on ' if sampled else 'off'} ",
+                found_here,
+            )
     return found
 
 
-def _say(what: str, seen: tuple[float, float, float]) -> None:
-    sys.stdout.write(f"{what} {seen[0]:8.2f} tokens/s {seen[1]:8.2f} mJ/token\n")
+def _say(what: str, window: Seen) -> None:
+    sys.stdout.write(
+        f"{what} {window.tokens_per_s:8.2f} tokens/s {window.mj_per_token:8.2f} mJ/token\n"
+    )
     sys.stdout.flush()
 
 
@@ -156,17 +125,6 @@ def save(readings: Sequence[Reading], file: Path) -> None:
         rows.writerows(readings)
 
 
-def _stage() -> Stage:
-    import torch
-
-    chosen = choose_board()
-    torch.zeros(1, device="cuda:0")  # a context, so that the board is in the state it decodes in
-    board = NvmlBoard(chosen.uuid)
-    tick = measure_tick(board, SystemClock())
-    assert present(tick), tick
-    return Stage(chosen, board, tick, torch.cuda.synchronize)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Print the figures; status 1 when one is out of reach."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -175,7 +133,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--csv", type=Path, default=Path("observer.csv"))
     parser.add_argument("--runtime", choices=tuple(_REACH_PCT), action="append")
     options = parser.parse_args(arguments)
-    stage, model = _stage(), random_model("cuda:0")
+    stage, model = take_stage(), random_model("cuda:0")
     decoders = {
         "captured": decoding(model, Runtime.GRAPH, _TOKENS["captured"]),
         "eager": decoding(model, Runtime.EAGER, _TOKENS["eager"]),

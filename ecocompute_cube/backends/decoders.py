@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 _WARM_STEPS: Final = 3  # before a capture: libraries choose kernels and allocate in their first
 CompileOptions = dict[str, str | int | bool | Callable[..., Any]]  #: as torch.compile takes them
-#: Public options of torch.compile: tiles are tuned by timing neighbours (torch._inductor.config).
-COMPILE_OPTIONS: Final[CompileOptions] = {"coordinate_descent_tuning": True}
+#: torch.compile as it comes. Tuning by coordinate descent made a 7B on an H200 2 % faster and took
+#: 28 % more energy a token (benchmarks.gpu.compiled, data/h200/figures/compiled-28.csv).
+COMPILE_OPTIONS: Final[CompileOptions] = {}
 
 
 class Decoder(Protocol):
@@ -270,8 +271,9 @@ class Steps:
         """What is done to the step."""
         done = {"decoding": "a step a token", "cache": "static"}
         if self._options is not None:
-            options = ", ".join(f"{name}={value}" for name, value in self._options.items())
-            done["compile"] = f"torch.compile, inductor, {options}"
+            options = [f"{name}={value}" for name, value in self._options.items()]
+            told = ", ".join(options) or "no option set"
+            done["compile"] = f"torch.compile, inductor, {told}"
         if self._captured:
             done["captured"] = "one CUDA graph a visit, replayed for each token but the first"
         return done
