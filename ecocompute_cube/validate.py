@@ -86,6 +86,11 @@ def validate_paths(
     return tuple(_checked(file, profile, recompute, signed) for file in found)
 
 
+def check_document(document: Document, name: str, profile: Profile = Profile.CORE) -> Checked:
+    """One document that lies nowhere, so that no journal and no signature is beside it."""
+    return _looked_at(Path(name), document, profile, None, lambda _: ((), ()))
+
+
 def exit_status(checked: Sequence[Checked], profile: Profile = Profile.CORE) -> int:
     """0: all reach what the profile asks; 1: some are found wanting; 6: some fail their schema."""
     if any(each.verdict is Verdict.SCHEMA_INVALID for each in checked):
@@ -132,6 +137,16 @@ def _checked(path: Path, profile: Profile, recompute: Recompute | None, signed: 
         document = read_document(path)
     except DocumentInvalid as error:
         return _unreadable(path, error)
+    return _looked_at(path, document, profile, recompute, signed)
+
+
+def _looked_at(
+    path: Path,
+    document: Document,
+    profile: Profile,
+    recompute: Recompute | None,
+    signed: Signed,
+) -> Checked:
     graded = grade(document, profile)
     valid = graded.verdict is not Verdict.SCHEMA_INVALID
     again, unchecked = _again(path, document, recompute) if valid else ((), ())

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ecocompute_cube.analysis.cards import TWINS
 from ecocompute_cube.analysis.curves import Anchor, Curve, Knot, Scatter, library
-from ecocompute_cube.analysis.mechanism import MEASURED_CONTEXT, model, models, step
+from ecocompute_cube.analysis.mechanism import MEASURED_CONTEXT, BoundBy, model, models, step
 from ecocompute_cube.analysis.query import BASELINE, Query, query
 from ecocompute_cube.analysis.shapes import GB, PLAIN_BITS, shape, weight_bytes
 from ecocompute_cube.units import signed
 
 if TYPE_CHECKING:
-    from ecocompute_cube.analysis.mechanism import Board, BoundBy, Error, Model
+    from ecocompute_cube.analysis.mechanism import Board, Error, Model
     from ecocompute_cube.analysis.shapes import Shape
 
 Basis = Literal["measured", "interpolated", "estimated", "unavailable"]

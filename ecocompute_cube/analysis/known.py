@@ -1,8 +1,8 @@
-"""What there is to ask about: generations of boards, and what was measured of each."""
+"""What there is to ask about, and what the answers rest on."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ecocompute_cube.analysis.cards import ARCHES
 from ecocompute_cube.analysis.curves import library
@@ -15,6 +15,22 @@ class Known(NamedTuple):
     crossover_b: float | None
     sessions: int
     curve: bool  #: whether sizes between are answered by a curve
+
+
+class Dataset(NamedTuple):
+    """One session of measurements, as the shipped curves hold it."""
+
+    session: str
+    source: str  #: a DOI, a file of a repository, or a folder of ours
+    license: str
+    gpu: str
+    arms: tuple[str, ...]
+    params_b: tuple[float, ...]
+    rows: int
+
+
+#: Of the published files as of ours (published/SOURCES.md, data/h200/README.md).
+_LICENSE: Final = "CC-BY-4.0"
 
 
 class Generation(NamedTuple):
@@ -31,6 +47,27 @@ def architectures() -> dict[str, Generation]:
         name: Generation(each.label, each.card.name, _precisions(each.card.name))
         for name, each in ARCHES.items()
     }
+
+
+def datasets() -> tuple[Dataset, ...]:
+    """Every session that answers rest on, by source."""
+    seen: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
+    for (_, precision, runtime), curve in library().ratios.items():
+        for anchor in curve.anchors:
+            of = (anchor.source, anchor.session, anchor.gpu)
+            seen.setdefault(of, []).append((f"{precision}/{runtime}", anchor.N))
+    return tuple(
+        Dataset(
+            session,
+            source,
+            _LICENSE,
+            gpu,
+            tuple(sorted({arm for arm, _ in rows})),
+            tuple(sorted({size for _, size in rows})),
+            len(rows),
+        )
+        for (source, session, gpu), rows in sorted(seen.items())
+    )
 
 
 def _precisions(gpu: str) -> dict[str, Known]:

@@ -21,6 +21,7 @@ from ecocompute_cube.analysis.mechanism import MEASURED_CONTEXT
 from ecocompute_cube.analysis.query import (
     BASELINE,
     MOST_BATCH,
+    MOST_CONTEXT,
     Query,
     positive,
     precision_named,
@@ -47,6 +48,7 @@ RUNTIMES: Final = ("eager",)
 _ALTERNATIVES: Final = 3
 _NEAR: Final = 2.0  # × in size: models whose perplexity may speak of another's
 _MOST_LISTED: Final = 64
+_MOST_CONSIDERED: Final = 4096  # combinations: a quarter of a second
 _TOKENS: Final = 1e6  # cost and carbon are of a million tokens
 _MJ_PER_KWH: Final = 3.6e9
 _S_PER_H: Final = 3600.0
@@ -154,23 +156,28 @@ def optimize(  # noqa: PLR0913 (the parameters of the published API, and prices)
     limits: Limits = NO_LIMITS,
     prices: Prices = NO_PRICES,
     batch: int | None = None,
-    context: int = MEASURED_CONTEXT,
+    context: int | None = None,
     precisions: Sequence[str] = PRECISIONS,
     runtimes: Sequence[str] = RUNTIMES,
     batches: Sequence[int] = BATCHES,
+    contexts: Sequence[int] = (MEASURED_CONTEXT,),
 ) -> Optimum:
     """Look at every combination. Raises UsageError."""
     aim = _objective(objective)
-    asked = query(params_b, gpu=gpu, arch=arch, context=context)
+    asked = query(params_b, gpu=gpu, arch=arch)
     allowed, paid = _limits(limits), _prices(prices, aim)
     rows = (batch,) if batch is not None else batches
+    lengths = (context,) if context is not None else contexts
+    grid = (
+        _listed("precisions", precisions, precision_named),
+        _listed("runtimes", runtimes, runtime_named),
+        _listed("batches", rows, lambda each: whole("batch", each, MOST_BATCH)),
+        _listed("contexts", lengths, lambda each: whole("context", each, MOST_CONTEXT)),
+    )
+    _check_size(math.prod(len(values) for values in grid))
     asking = [
-        asked._replace(precision=precision, runtime=runtime, batch=number)
-        for precision, runtime, number in itertools.product(
-            _listed("precisions", precisions, precision_named),
-            _listed("runtimes", runtimes, runtime_named),
-            _listed("batches", rows, lambda each: whole("batch", each, MOST_BATCH)),
-        )
+        asked._replace(precision=precision, runtime=runtime, batch=number, context=length)
+        for precision, runtime, number, length in itertools.product(*grid)
     ]
     configs = [found for each in asking if (found := _config(each, paid)) is not None]
     return _best(aim, configs, allowed, asked, len(asking))
@@ -224,6 +231,14 @@ def _listed(name: str, values: object, checked: Callable[[object], T]) -> list[T
     if not isinstance(values, list | tuple) or not 1 <= len(values) <= _MOST_LISTED:
         raise UsageError(f"{name}: give 1 to {_MOST_LISTED} of them.", f"Or leave {name} out.")
     return list(dict.fromkeys(checked(value) for value in values))
+
+
+def _check_size(combinations: int) -> None:
+    if combinations > _MOST_CONSIDERED:
+        raise UsageError(
+            f"batches: {combinations} combinations are more than {_MOST_CONSIDERED}.",
+            "List fewer batches, contexts, precisions or runtimes.",
+        )
 
 
 # One configuration

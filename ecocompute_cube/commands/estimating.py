@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ecocompute_cube.commands.terminal import say, write
 from ecocompute_cube.commands.words import add
-from ecocompute_cube.service.answers import FORMS, LIMITS, LISTS, PRICES
+from ecocompute_cube.service.answers import FORMS, LIMITS, LISTS, PRICES, WHOLE_LISTS
 
 if TYPE_CHECKING:
     from ecocompute_cube.commands.words import Commands
@@ -52,7 +52,7 @@ def add_optimize(commands: Commands) -> None:
     for name in LISTS:
         parser.add_argument(
             f"--{name}",
-            type=_whole if name == "batches" else str,
+            type=_whole if name in WHOLE_LISTS else str,
             nargs="+",
             metavar=name[0].upper(),
             help=f"the {name} to look at",
@@ -113,7 +113,7 @@ def _given(options: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any
 def _told(found: Answered, as_json: bool) -> int:
     if found.unread:
         say(f"not understood: {' '.join(map(ascii, found.unread))}")
-    write(_json(found.document) if as_json else found.text)
+    write(_json(found.document) if as_json else found.as_text())
     return 0
 
 

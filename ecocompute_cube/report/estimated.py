@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Document = dict[str, object]
 
 _DIGITS: Final = 4  # more than any range here supports
-_ASKED: Final = ("params_b", "gpu", "arch_used", "precision", "runtime", "batch", "context")
+#: What an answer repeats of its question: that stands in ``input``.
+UNTOLD: Final = frozenset({"params_b", "gpu", "precision", "runtime", "batch", "context"})
 _ANCHORS: Final = ("N", "change", "session", "mJ/token", "FP16", "model", "remarks")
 
 
@@ -27,12 +28,14 @@ def rounded(value: object) -> object:
     """Numbers within any value, to the digits that are shown."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
+    if not isinstance(value, (tuple, dict)):
+        return value
     if isinstance(value, tuple):
         fields = getattr(value, "_fields", None)
         if fields is None:
             return [rounded(each) for each in value]
         return {name: rounded(each) for name, each in zip(fields, value, strict=True)}
-    return value
+    return {name: rounded(each) for name, each in value.items()}
 
 
 def question(asked: Query) -> Document:
@@ -53,9 +56,10 @@ def estimate_document(asked: Query, found: Estimate) -> Document:
     answer = {
         name: rounded(value)
         for name, value in zip(found._fields, found, strict=True)
-        if name not in _ASKED or name == "arch_used"
+        if name not in UNTOLD and name != "anchors"
     }
-    return {"input": question(asked), "form": "curves", **answer}
+    anchors = [anchor._asdict() for anchor in found.anchors]  # as they stand in the packaged file
+    return {"input": question(asked), "form": "curves", **answer, "anchors": anchors}
 
 
 def form_document(asked: Query, found: PublishedEstimate) -> Document:

@@ -14,8 +14,18 @@ if TYPE_CHECKING:
     from ecocompute_cube.analysis.query import Query
     from ecocompute_cube.report.estimated import Document
 
-_ASKED: Final = frozenset({"params_b", "gpu", "arch", "ctx"})
-_HEAD: Final = ("", "precision", "batch", "mJ/token", "ms/token", "tokens/s", "GB", "basis")
+_ASKED: Final = frozenset({"params_b", "gpu", "arch"})
+_HEAD: Final = (
+    "",
+    "precision",
+    "batch",
+    "context",
+    "mJ/token",
+    "ms/token",
+    "tokens/s",
+    "GB",
+    "basis",
+)
 
 
 def optimum_document(asked: Query, searched: Document, found: Optimum) -> Document:
@@ -45,7 +55,7 @@ def _against(config: Config, best: Config) -> Document:
 def optimum_text(asked: Query, found: Optimum) -> str:
     """The choice, the next ones, and what keeps to no limit."""
     aim = found.objective.replace("_", " ")
-    lines = [f"{asked.params_b:g}B on {asked.card.name}, context {asked.context}; {aim}", ""]
+    lines = [f"{asked.params_b:g}B on {asked.card.name}; {aim}", ""]
     if found.recommended is None:
         lines += _infeasible(found.closest_infeasible)
     else:
@@ -81,6 +91,7 @@ def _row(mark: str, config: Config) -> tuple[str, ...]:
         mark,
         f"{config.precision}/{config.runtime}",
         str(config.batch),
+        str(config.context),
         short(config.energy_mj_per_token),
         short(config.latency_ms),
         short(config.throughput_tps),

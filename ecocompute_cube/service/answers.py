@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ecocompute_cube.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ecocompute_cube.report.estimated import Document
 
 #: Parameters by their names here and in the published API.
@@ -35,7 +38,8 @@ PRICES: Final = MappingProxyType(
         "grams_per_kwh": "CO2 of a kWh, in grams",
     }
 )
-LISTS: Final = ("precisions", "runtimes", "batches")
+LISTS: Final = ("precisions", "runtimes", "batches", "contexts")
+WHOLE_LISTS: Final = ("batches", "contexts")
 
 _QUESTION: Final = "q"
 _ASKED: Final = ("params_b", "gpu", "arch", "precision", "runtime", "batch", "context")
@@ -47,7 +51,7 @@ class Answered(NamedTuple):
     """One answer, for programs and for people."""
 
     document: Document
-    text: str
+    as_text: Callable[[], str]
     unread: tuple[str, ...]  #: words of the question that were not understood
 
 
@@ -63,12 +67,11 @@ def estimate(given: Given) -> Answered:
     asked = query(**{name: value for name, value in values.items() if name in _ASKED})
     if _form(values.get("form", FORMS[0])) == "published":
         form = published_estimate(asked)
-        document, text = estimated.form_document(asked, form), estimated.form_text(asked, form)
-    else:
-        found = answer(asked)
-        document = estimated.estimate_document(asked, found)
-        text = estimated.estimate_text(asked, found)
-    return _answered(document, text, unread)
+        document = estimated.form_document(asked, form)
+        return _answered(document, partial(estimated.form_text, asked, form), unread)
+    found = answer(asked)
+    document = estimated.estimate_document(asked, found)
+    return _answered(document, partial(estimated.estimate_text, asked, found), unread)
 
 
 def optimize(given: Given) -> Answered:
@@ -87,9 +90,13 @@ def optimize(given: Given) -> Answered:
     prices = Prices(*(values.pop(name, None) for name in PRICES))
     found = best(**values, limits=limits, prices=prices)
     asked = query(**{name: value for name, value in values.items() if name in _ASKED})
-    searched: dict[str, object] = {name: values[name] for name in LISTS if name in values}
+    searched: dict[str, object] = {
+        shown: values[name]
+        for name, shown in ((*((each, each) for each in (*LISTS, "batch")), ("context", "ctx")))
+        if name in values
+    }
     document = optimum_document(asked, searched, found)
-    return _answered(document, optimum_text(asked, found), unread)
+    return _answered(document, partial(optimum_text, asked, found), unread)
 
 
 def architectures() -> Document:
@@ -98,6 +105,13 @@ def architectures() -> Document:
     from ecocompute_cube.report.estimated import rounded
 
     return {name: rounded(generation) for name, generation in known().items()}
+
+
+def datasets() -> Document:
+    """What the answers rest on, session by session."""
+    from ecocompute_cube.analysis.known import datasets as known
+
+    return {"datasets": [each._asdict() for each in known()]}
 
 
 def _understood(given: Given) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -146,5 +160,5 @@ def _refuse_unknown(given: Given, known: tuple[str, ...]) -> None:
             )
 
 
-def _answered(document: Document, text: str, unread: tuple[str, ...]) -> Answered:
-    return Answered({**document, "unread": list(unread)} if unread else document, text, unread)
+def _answered(document: Document, as_text: Callable[[], str], unread: tuple[str, ...]) -> Answered:
+    return Answered({**document, "unread": list(unread)}, as_text, unread)
