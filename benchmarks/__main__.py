@@ -6,7 +6,8 @@ experiments (``benchmarks.coverage``) and hold zero where an arm is compared wit
 (``benchmarks.crossover``), how often the bound of a window covers the energy of scripted
 boards (``benchmarks.boards``), how far the parts of a step's energy are off (``benchmarks.why``),
 what the side sampler costs (``benchmarks.sampler``), what an estimate takes and how far off it is
-(``benchmarks.estimate``), how many questions a service answers (``benchmarks.service``), what a
+(``benchmarks.estimate``), how many questions a service answers (``benchmarks.service``) and how
+soon an assistant has its first (``benchmarks.mcp``), what a
 report of a thousand arms takes (``benchmarks.report``), and a bundle of a gigabyte of traces
 (``benchmarks.bundle``); ``--rehearsal`` also times a rehearsal with everything
 set up, ``--tests`` the test suite. Figures are medians; ratios are what travels between machines.
@@ -41,6 +42,7 @@ _FIGURES = (
     "benchmarks.sampler",
     "benchmarks.estimate",
     "benchmarks.service",
+    "benchmarks.mcp",
     "benchmarks.report",
     "benchmarks.bundle",
 )

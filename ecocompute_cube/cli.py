@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube import __version__
 from ecocompute_cube.commands.archiving import add_bundle, add_submit, add_upload
+from ecocompute_cube.commands.assisting import add_mcp
 from ecocompute_cube.commands.checking import add_compare, add_doctor, add_validate
 from ecocompute_cube.commands.estimating import add_estimate, add_optimize
 from ecocompute_cube.commands.measuring import (
@@ -59,6 +60,7 @@ _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "estimate": add_estimate,
     "optimize": add_optimize,
     "serve": add_serve,
+    "mcp": add_mcp,
 }
 
 

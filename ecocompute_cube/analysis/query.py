@@ -101,6 +101,8 @@ def size(value: object) -> float:
 
 def whole(name: str, value: object, most: int) -> int:
     """A whole number from 1. Raises UsageError."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # in JSON 32.0 is a whole number too
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
         return value
     raise UsageError(

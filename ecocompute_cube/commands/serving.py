@@ -22,7 +22,7 @@ def add_serve(commands: Commands) -> None:
     parser = add(commands, "serve", "answer estimate and optimize over HTTP", _serve)
     parser.add_argument("--host", default=HOST, help=f"where to listen (default {HOST})")
     parser.add_argument(
-        "--port", type=_port, default=PORT, metavar="N", help=f"0 for any (default {PORT})"
+        "--port", type=port, default=PORT, metavar="N", help=f"0 for any (default {PORT})"
     )
     parser.add_argument(
         "--rate_limit",
@@ -40,7 +40,8 @@ def add_serve(commands: Commands) -> None:
     )
 
 
-def _port(text: str) -> int:
+def port(text: str) -> int:
+    """A port, or 0 for any."""
     number = _count(text)
     if number > _MOST_PORT:
         raise argparse.ArgumentTypeError(f"{text[:20]} is above {_MOST_PORT}")
@@ -54,8 +55,10 @@ def _count(text: str) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    from ecocompute_cube.service.libraries import REST, require
     from ecocompute_cube.service.serving import is_loopback, listen, serve
 
+    require(*REST)
     alone = is_loopback(options.host) and not options.proxies
     limit = options.rate_limit
     if limit is None:

@@ -10,6 +10,7 @@ from ecocompute_cube.service.answers import ESTIMATE, LISTS, OPTIMIZE
 from ecocompute_cube.service.parameters import PARAMETERS
 from ecocompute_cube.service.replies import (
     architectures_reply,
+    checked_reply,
     datasets_reply,
     estimate_reply,
     mistake_reply,
@@ -39,11 +40,14 @@ _OBJECT: Final[Document] = {"type": "object"}
 def openapi(server: str) -> Document:
     """OpenAPI 3.1 of every path, as served from this address."""
     asked = {"/v1/estimate": ESTIMATE, "/v1/optimize": OPTIMIZE}
+    checked = checked_reply("#/components/schemas/{model}")
+    parts = checked.pop("$defs")
     replies = {
         "/v1/estimate": estimate_reply(),
         "/v1/optimize": optimize_reply(),
         "/v1/architectures": architectures_reply(),
         "/v1/datasets": datasets_reply(),
+        "/v1/validate": checked,
     }
     paths: Document = {}
     for path, what in PATHS.items():
@@ -68,7 +72,7 @@ def openapi(server: str) -> Document:
         },
         "servers": [{"url": server}],
         "paths": paths,
-        "components": {"schemas": {"Mistake": mistake_reply()}},
+        "components": {"schemas": {"Mistake": mistake_reply(), **parts}},
     }
 
 

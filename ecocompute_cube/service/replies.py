@@ -12,6 +12,7 @@ from ecocompute_cube.analysis.published_form import PublishedEstimate
 from ecocompute_cube.report.estimated import UNTOLD
 from ecocompute_cube.service.parameters import PARAMETERS
 from ecocompute_cube.service.schemas import Schema, fields_of, record, schema_of
+from ecocompute_cube.validate import Checked
 
 _STRING: Final[Schema] = {"type": "string"}
 _UNREAD: Final[Schema] = {
@@ -31,7 +32,8 @@ def estimate_reply() -> Schema:
     told = {name: each for name, each in fields_of(Estimate).items() if name not in UNTOLD}
     ours = {**_head("curves"), **told, "anchors": _list(record(fields_of(Anchor)))}
     theirs = {**_head("published"), **fields_of(PublishedEstimate)}
-    return {"oneOf": [record({**each, "unread": _UNREAD}) for each in (ours, theirs)]}
+    either = [record({**each, "unread": _UNREAD}) for each in (ours, theirs)]
+    return {"type": "object", "oneOf": either}
 
 
 def _head(form: str) -> dict[str, Schema]:
@@ -73,6 +75,11 @@ def architectures_reply() -> Schema:
 def datasets_reply() -> Schema:
     """Of ``datasets``."""
     return record({"datasets": _list(schema_of(Dataset))})
+
+
+def checked_reply(definitions: str = "#/$defs/{model}") -> Schema:
+    """Of a document that was checked; with ``$defs``, referred to as ``definitions`` says."""
+    return Checked.model_json_schema(mode="serialization", ref_template=definitions)
 
 
 def mistake_reply() -> Schema:

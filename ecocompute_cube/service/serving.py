@@ -6,12 +6,14 @@ import contextlib
 import ipaddress
 import socket
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from ecocompute_cube.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ecocompute_cube.service.guard import App
 
 _BACKLOG: Final = 1024
 _IDLE_S: Final = 30  # a connection that asks nothing is closed
@@ -50,19 +52,30 @@ def address_of(listening: socket.socket) -> str:
 def serve(
     listening: socket.socket, per_minute: int, proxies: int, say: Callable[[str], None]
 ) -> None:
-    """Answer until a signal comes; what was asked before it is still answered."""
-    import uvicorn
-
+    """The estimator, until a signal comes."""
     from ecocompute_cube.service.guard import Guard
     from ecocompute_cube.service.limits import RateLimit
     from ecocompute_cube.service.rest import application
 
     limit = RateLimit(per_minute, time.monotonic) if per_minute else None
+    run(Guard(application(), limit, proxies), listening, "", say)
+
+
+def run(
+    app: App,
+    listening: socket.socket,
+    path: str,
+    say: Callable[[str], None],
+    lifespan: Literal["on", "off"] = "off",
+) -> None:
+    """Answer until a signal comes; what was asked before it is still answered."""
+    import uvicorn
+
     config = uvicorn.Config(
-        Guard(application(), limit, proxies),
+        app,
         http="httptools",
         ws="none",
-        lifespan="off",
+        lifespan=lifespan,
         loop="uvloop",
         log_level="warning",
         access_log=False,
@@ -71,6 +84,6 @@ def serve(
         timeout_keep_alive=_IDLE_S,
         timeout_graceful_shutdown=_LAST_ANSWERS_S,
     )
-    say(f"answering at {address_of(listening)} (Ctrl-C ends it)")
+    say(f"answering at {address_of(listening)}{path} (Ctrl-C ends it)")
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn sends on the signal that ended it
         uvicorn.Server(config).run(sockets=[listening])

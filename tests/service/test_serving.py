@@ -16,6 +16,7 @@ import pytest
 
 from ecocompute_cube.cli import main
 from ecocompute_cube.errors import UsageError
+from ecocompute_cube.service.libraries import REST, TOOLS, require
 from ecocompute_cube.service.serving import address_of, is_loopback, listen
 
 COMMAND: Final = [sys.executable, "-m", "ecocompute_cube.cli", "serve"]
@@ -66,6 +67,13 @@ def test_a_host_that_is_none_is_told(host: str) -> None:
 )
 def test_wrong_options_are_usage(options: list[str]) -> None:
     assert main(["serve", *options]) == 2
+
+
+def test_what_is_not_installed_is_named_with_the_remedy() -> None:
+    require(*REST, *TOOLS)
+    with pytest.raises(UsageError, match="no_such_library, which") as told:
+        require("fastapi", "no_such_library")
+    assert "ecocompute-cube[service]" in told.value.fix
 
 
 @pytest.mark.parametrize(
