@@ -39,6 +39,7 @@ _FIGURES = (
     "benchmarks.crossover",
     "benchmarks.boards",
     "benchmarks.why",
+    "benchmarks.gate",
     "benchmarks.sampler",
     "benchmarks.estimate",
     "benchmarks.service",

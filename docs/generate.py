@@ -38,6 +38,7 @@ from ecocompute_cube.model.bundle import BundleManifest
 from ecocompute_cube.model.doctor import Diagnosis
 from ecocompute_cube.model.energy import EnergyReport
 from ecocompute_cube.model.files import write_whole
+from ecocompute_cube.model.gate import Gate
 from ecocompute_cube.model.journal import Line
 from ecocompute_cube.model.manifest import Manifest
 from ecocompute_cube.model.plan import Plan
@@ -64,6 +65,7 @@ DOCUMENTS: Final[dict[str, Model]] = {
     "report": ReportFile,
     "validation": Validation,
     "comparison": Replication,
+    "gate": Gate,
     "doctor": Diagnosis,
     "bundle": BundleManifest,
 }

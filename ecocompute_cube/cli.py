@@ -18,6 +18,7 @@ from ecocompute_cube.commands.archiving import add_bundle, add_submit, add_uploa
 from ecocompute_cube.commands.assisting import add_mcp
 from ecocompute_cube.commands.checking import add_compare, add_doctor, add_validate
 from ecocompute_cube.commands.estimating import add_estimate, add_optimize
+from ecocompute_cube.commands.gating import add_gate
 from ecocompute_cube.commands.measuring import (
     add_download,
     add_measure,
@@ -57,6 +58,7 @@ _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "upload": add_upload,
     "submit": add_submit,
     "compare": add_compare,
+    "gate": add_gate,
     "estimate": add_estimate,
     "optimize": add_optimize,
     "serve": add_serve,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ecocompute_cube.model.base import Absent
     from ecocompute_cube.model.replication import Agreeing, DifferenceInterval, Side
+    from ecocompute_cube.model.report import Report
 
 PUBLISHED: Final = "published"
 _REPORT_NAME: Final = "report.json"
@@ -48,7 +49,12 @@ class Findings(NamedTuple):
 
 
 def read_findings(path: Path, say: Callable[[str], None]) -> Findings:
-    """The arms of a report.json, of a folder with one, or of every journal below a folder.
+    """The arms of what :func:`read_reports` reads."""
+    return Findings(called(path), groups(read_reports(path, say)))
+
+
+def read_reports(path: Path, say: Callable[[str], None]) -> tuple[Report, ...]:
+    """Of a report.json, of a folder with one, or of every journal below a folder.
 
     Raises UsageError for a path that holds neither, DocumentInvalid for a broken report.
     """
@@ -60,7 +66,7 @@ def read_findings(path: Path, say: Callable[[str], None]) -> Findings:
             raise UsageError(error.cause, _GIVE) from None
         for trouble in written.unreadable:
             say(f"not read: {trouble}")
-        return Findings(name, groups(written.reports))
+        return tuple(written.reports)
     file = path / _REPORT_NAME if path.is_dir() else path
     try:
         document = ReportFile.model_validate_json(file.read_bytes())
@@ -76,7 +82,7 @@ def read_findings(path: Path, say: Callable[[str], None]) -> Findings:
             f"'{name}' is no {_REPORT_NAME}: {place or 'the document'}: {first['msg']}.",
             "Make the report again from its journals: ecocompute report.",
         ) from None
-    return Findings(name, groups(document.runs))
+    return document.runs
 
 
 # Comparing
