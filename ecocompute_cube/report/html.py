@@ -171,7 +171,7 @@ def _read(name: str) -> str:
 
 
 def _own_script() -> str:
-    return _read("schema.js") + _read("report.js")
+    return "".join(map(_read, ("page.js", "factors.js", "schema.js", "drop.js", "report.js")))
 
 
 @cache
