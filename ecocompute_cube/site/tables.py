@@ -45,7 +45,9 @@ def _measured() -> Document:
             {"precision": precision, "runtime": runtime, **each._asdict()}
             for (precision, runtime), each in known.scatter.items()
         ],
-        "quality": {name: [each._asdict() for each in all_] for name, all_ in known.quality.items()},
+        "quality": {
+            name: [each._asdict() for each in all_] for name, all_ in known.quality.items()
+        },
         "mechanism": known.mechanism,
     }
 
@@ -96,8 +98,6 @@ def _questions() -> Document:
             "runtimes": optimizer.RUNTIMES,
             "batches": optimizer.BATCHES,
         },
-        "rules": [
-            {**rule._asdict(), "pattern": rule.pattern.pattern} for rule in question.RULES
-        ],
+        "rules": [{**rule._asdict(), "pattern": rule.pattern.pattern} for rule in question.RULES],
         "unknown_board": question.UNKNOWN_BOARD.pattern,
     }

@@ -1,4 +1,4 @@
-"""Random questions for the estimator, the parser and the optimizer, good and bad, and what Python says."""
+"""Random questions for estimator, parser and optimizer, good and bad, and what Python says."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def estimate_question(draw: random.Random) -> dict[str, Json]:
 def sentence(draw: random.Random) -> str:
     """Words that the rules know, and some that nobody does, in any order."""
     card = draw.choice(CARDS)
-    n = draw.choice([draw.randrange(1, 40), draw.randrange(1, 9000), "1.5", "2.5", "0.5", "٣", "12"])
+    n = draw.choice(
+        [draw.randrange(1, 40), draw.randrange(1, 9000), "1.5", "2.5", "0.5", "٣", "12"]
+    )
     parts = [
         f"{n}{draw.choice(['B', 'b', ' billion', 'M', ' m params', '-bn', 'b parameters'])}",
         f"{draw.choice(['on', 'ON', 'with', 'auf', 'on an'])} "
@@ -70,7 +72,9 @@ def sentence(draw: random.Random) -> str:
         f"{n}{draw.choice(['k', '', ' k'])} {draw.choice(['context', 'ctx', 'tokens of context'])}",
         f"{draw.choice(['context', 'ctx', 'sequence length:'])} {n}{draw.choice(['k', ''])}",
         draw.choice(["eager", "as a CUDA graph", "torch.compile", "static", "compiled"]),
-        draw.choice(["RTX 4095", "mi300x", "H300", "5 bananas", "v2.1", "naïve", "Straße", "8×", ""]),
+        draw.choice(
+            ["RTX 4095", "mi300x", "H300", "5 bananas", "v2.1", "naïve", "Straße", "8×", ""]
+        ),
     ]
     chosen = draw.sample(parts, draw.randrange(1, len(parts)))
     if draw.random() < 0.7 and parts[0] not in chosen:
