@@ -24,6 +24,7 @@ from ecocompute_cube.commands.measuring import (
     add_report,
     add_run,
 )
+from ecocompute_cube.commands.site import add_site
 from ecocompute_cube.commands.terminal import say, write
 from ecocompute_cube.commands.words import Parser
 from ecocompute_cube.errors import EcoError, UsageError, unforeseen
@@ -57,6 +58,7 @@ _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "compare": add_compare,
     "estimate": add_estimate,
     "optimize": add_optimize,
+    "site": add_site,
 }
 
 

@@ -132,7 +132,7 @@ def _curves(arm: tuple[str, str], board: str | None = None) -> Context:
     ]
     return {
         "figures": {"curves": figure(curves.curves_chart(first))},
-        "drawn": json_block([each._asdict() for each in drawn]),
+        "drawn": json_block([curves.data(each) for each in drawn]),
     }
 
 
@@ -161,7 +161,7 @@ def _optimize() -> Context:
 
 
 def _run() -> Context:
-    example = json.dumps(_EXAMPLE, indent=1)
+    example = json.dumps(_EXAMPLE, indent=1).splitlines()
     return {**_curves(curves.FIRST), "schemas": json_block(page_schemas()), "example": example}
 
 
@@ -211,8 +211,8 @@ def _api() -> Context:
     asked = query(7.0, arch="ada")
     told = {**estimate_document(asked, answer(asked))}
     del told["anchors"]
-    text = json.dumps(told, indent=1, ensure_ascii=False)
-    return {"parameters": PARAMETERS, "answer": text}
+    lines = json.dumps(told, indent=1, ensure_ascii=False).splitlines()
+    return {"parameters": PARAMETERS, "answer": lines}
 
 
 PAGES: Final = (

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.analysis.curves import library
-from ecocompute_cube.report.charts.spec import Cell, Chart, Spec, number, vega_lite
+from ecocompute_cube.report.charts.spec import COLOURS, Cell, Chart, Spec, number, vega_lite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,6 +18,10 @@ Data = dict[str, object]
 FIRST: Final = ("NF4", "eager")
 _HEAD: Final = ("board and arm", "billion parameters", "change in %", "low", "high", "sessions")
 TURNING_HEAD: Final = ("arm", "board", "sizes measured", "sessions", "turns at", "range", "remarks")
+
+#: Of sizes that several sessions measured, and of the others.
+_CIRCLE: Final[Data] = {"type": "point", "size": 90, "opacity": 1}
+_LOOKS: Final = ((">", _CIRCLE | {"filled": True}), ("<=", _CIRCLE | {"strokeWidth": 2}))
 
 
 class Drawn(NamedTuple):
@@ -31,11 +35,17 @@ class Drawn(NamedTuple):
     sizes: tuple[Data, ...]
     sessions: tuple[Data, ...]
     band: tuple[tuple[float, float | None, float | None], ...]
+    knots: tuple[Knot, ...]  #: at the sizes; for who draws here
 
 
 def drawn() -> tuple[Drawn, ...]:
     """Every curve that has a session."""
     return tuple(_drawn(*key, curve) for key, curve in library().ratios.items() if curve.anchors)
+
+
+def data(each: Drawn) -> Data:
+    """As the pages' scripts have it."""
+    return {name: value for name, value in each._asdict().items() if name != "knots"}
 
 
 def short_name(gpu: str) -> str:
@@ -63,6 +73,7 @@ def _drawn(gpu: str, precision: str, runtime: str, curve: Curve) -> Drawn:
             for each in curve.anchors
         ),
         band=tuple((knot.params_b, *_ends(knot)) for knot in curve.knots),
+        knots=curve.sizes,
     )
 
 
@@ -107,9 +118,9 @@ def curves_chart(curves: Sequence[Drawn], yours: Sequence[Data] = ()) -> Chart:
 
 def _rows(curves: Iterable[Drawn]) -> Iterable[tuple[Cell, ...]]:
     for each in curves:
-        for size in each.sizes:
-            numbers = (size[name] for name in ("n_b", "change", "low", "high"))
-            yield (each.curve, *numbers, str(size["n"]))  # type: ignore[misc]
+        for knot in each.knots:
+            low, high = _ends(knot)
+            yield each.curve, knot.params_b, _pct(knot.fit), low, high, str(knot.n)
 
 
 def _spec(datasets: dict[str, list[Data]]) -> Spec:
@@ -123,9 +134,15 @@ def _spec(datasets: dict[str, list[Data]]) -> Spec:
     y = {"field": "change", "type": "quantitative", "title": "change of energy, %"}
     low, high = {"field": "low", "type": "quantitative"}, {"field": "high"}
     legend = {"orient": "top", "columns": 2, "symbolOpacity": 1, "symbolType": "circle"}
-    colour = {"field": "curve", "type": "nominal", "title": None, "legend": legend}
+    range_ = {"range": [*COLOURS, "#8a8a8a"]}  # as many as the most boards of one arm
+    colour = {
+        "field": "curve",
+        "type": "nominal",
+        "title": None,
+        "legend": legend,
+        "scale": range_,
+    }
     tip = [{"field": name} for name in ("curve", "n_b", "change", "low", "high")]
-    filled = {"condition": {"test": "datum.n > 1", "value": 1}, "value": 0}
     return vega_lite(
         width=600,
         height=340,
@@ -156,18 +173,20 @@ def _spec(datasets: dict[str, list[Data]]) -> Spec:
                     "tooltip": [{"field": name} for name in ("session", "model", "n_b", "change")],
                 },
             },
-            {
-                "data": {"name": "sizes"},
-                "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
-                "encoding": {
-                    "x": x,
-                    "y": y,
-                    "color": colour,
-                    "stroke": colour,
-                    "fillOpacity": filled,
-                    "tooltip": tip,
-                },
-            },
+            *(
+                {
+                    "data": {"name": "sizes"},
+                    "transform": [{"filter": f"datum.n {test} 1"}],
+                    "mark": look,
+                    "encoding": {
+                        "x": x,
+                        "y": y,
+                        "color": colour,
+                        "tooltip": [*tip, {"field": "n"}],
+                    },
+                }
+                for test, look in _LOOKS
+            ),
             {
                 "data": {"name": "yours"},
                 "transform": [{"filter": "isValid(datum.low)"}],

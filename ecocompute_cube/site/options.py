@@ -19,15 +19,17 @@ GPU: Final = "NVIDIA GeForce RTX 4090"
 
 def options_chart() -> Chart:
     """Every configuration on the front of energy and latency, and the recommended one."""
-    found = optimize(SIZE, gpu=GPU)
+    found = optimize(SIZE, gpu=GPU, batch=1)
     front = [point(each) for each in found.pareto]
     chosen = [point(found.recommended)] if found.recommended else []
+    others = [point(each) for each in found.alternatives if each not in found.pareto]
     return Chart(
         name="options",
         title="Energy against latency",
         says="Energy of a million tokens against the time a token takes, a configuration a point: "
-        "those that keep to the limits and that no other beats in both. The star is recommended.",
-        spec=_spec({"front": front, "chosen": chosen}),
+        "filled where none that keeps to the limits beats it in both, hollow the next best. The "
+        "star is recommended.",
+        spec=_spec({"front": front, "others": others, "chosen": chosen}),
         head=("configuration", "kJ per 1M tokens", "ms a token", "energy is"),
         rows=tuple(
             (
@@ -56,13 +58,15 @@ def _spec(datasets: dict[str, list[Data]]) -> Spec:
         "field": "ms",
         "type": "quantitative",
         "title": "ms a token",
-        "scale": {"zero": False, "padding": 12},
+        "scale": {"zero": False, "padding": 20},
+        "axis": {"tickCount": 6},
     }
     y = {
         "field": "kj",
         "type": "quantitative",
         "title": "kJ per million tokens (board)",
-        "scale": {"type": "log", "padding": 12},
+        "scale": {"type": "log", "padding": 20, "nice": False},
+        "axis": {"tickCount": 6},
     }
     colour = {
         "field": "precision",
@@ -84,6 +88,11 @@ def _spec(datasets: dict[str, list[Data]]) -> Spec:
             {
                 "data": {"name": "front"},
                 "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1},
+                "encoding": {"x": x, "y": y, "color": colour, "tooltip": tip},
+            },
+            {
+                "data": {"name": "others"},
+                "mark": {"type": "point", "size": 80, "opacity": 1, "strokeWidth": 2},
                 "encoding": {"x": x, "y": y, "color": colour, "tooltip": tip},
             },
             {

@@ -45,6 +45,7 @@ class Bar(NamedTuple):
     kj: float
     n: int  #: sessions
     label: str
+    end: float  #: of the bar or of its farthest session: where the label begins
 
 
 class Tested(NamedTuple):
@@ -103,7 +104,8 @@ def _tested(gpu: str, size: float, model: str, arms: dict[Arm, list[Anchor]]) ->
 def _bar(arm: str, energies: Iterable[float], change: str) -> Bar:
     found = list(energies)
     kj = number(math.exp(fmean(map(math.log, found))))
-    return Bar(arm, kj, len(found), three_digits(kj) + (f"  ({change})" if change else ""))
+    label = three_digits(kj) + (f"  ({change})" if change else "")
+    return Bar(arm, kj, len(found), label, number(max(kj, *found)))
 
 
 def _session(arm: str, mj: float, name: str) -> Data:
@@ -122,7 +124,7 @@ def _says(gpu: str, size: float, arm: Arm, anchors: Sequence[Anchor]) -> str:
     many = f"{len(anchors)} session{'s' if len(anchors) > 1 else ''}"
     head = f"{precision} {runtime}: {signed(_change(anchors))} % in {many}."
     if found.ci is None:
-        return f"{head} How far another session would be is not known: {found.reason}."
+        return f"{head} No range: {found.reason}."
     low, high = found.ci
     advice = found.recommendation.replace("_", " ")
     return (
@@ -163,7 +165,13 @@ def datasets(each: Tested) -> Data:
 def _spec(first: Tested) -> Spec:
     title = "kJ per million tokens (board)"
     y = {"field": "arm", "type": "nominal", "sort": None, "title": None}
-    x = {"field": "kj", "type": "quantitative", "title": title, "axis": {"tickCount": 5}}
+    x = {
+        "field": "kj",
+        "type": "quantitative",
+        "title": title,
+        "axis": {"tickCount": 5, "format": "~s"},
+    }
+    end = {**x, "field": "end"}
     filled = {"condition": {"test": "datum.n > 1", "value": 0.85}, "value": 0.12}
     return vega_lite(
         width=560,
@@ -191,8 +199,14 @@ def _spec(first: Tested) -> Spec:
             },
             {
                 "data": {"name": "bars"},
-                "mark": {"type": "text", "align": "left", "dx": 8, "dy": -12, "fontSize": 12},
-                "encoding": {"y": y, "x": {"datum": 0}, "text": {"field": "label"}},
+                "mark": {"type": "text", "align": "left", "dx": 8, "fontSize": 12},
+                "encoding": {"y": y, "x": end, "text": {"field": "label"}},
+            },
+            {  # room for the labels
+                "data": {"name": "bars"},
+                "transform": [{"calculate": "1.3 * datum.end", "as": "room"}],
+                "mark": {"type": "point", "opacity": 0, "tooltip": False},
+                "encoding": {"y": y, "x": {**end, "field": "room"}},
             },
         ],
     )

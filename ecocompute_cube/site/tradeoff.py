@@ -109,7 +109,6 @@ def _spec(found: Sequence[Point]) -> Spec:
     legend = {"orient": "top", "columns": 3, "symbolOpacity": 1}
     colour = {"field": "precision", "type": "nominal", "title": None, "legend": legend}
     shape = {"field": "board", "type": "nominal", "title": None, "legend": legend}
-    filled = {"condition": {"test": "datum.best", "value": 1}, "value": 0}
     zero = {"type": "rule", "strokeDash": [6, 4]}
     shown = [
         {name: _brief(each._asdict()[name]) for name in (*names, "precision", "best")}
@@ -121,19 +120,20 @@ def _spec(found: Sequence[Point]) -> Spec:
         layer=[
             {"data": {"values": [{"delta": 0}]}, "mark": zero, "encoding": {"y": y}},
             {"data": {"values": [{"change": 0}]}, "mark": zero, "encoding": {"x": x}},
-            {
-                "data": {"values": shown},
-                "mark": {"type": "point", "size": 90, "filled": True, "opacity": 1},
-                "encoding": {
-                    "x": x,
-                    "y": y,
-                    "color": colour,
-                    "stroke": colour,
-                    "shape": shape,
-                    "fillOpacity": filled,
-                    "tooltip": [{"field": name} for name in names],
-                },
-            },
+            *(
+                {
+                    "data": {"values": [each for each in shown if each["best"] is best]},
+                    "mark": {"type": "point", "size": 90, "opacity": 1, **look},
+                    "encoding": {
+                        "x": x,
+                        "y": y,
+                        "color": colour,
+                        "shape": shape,
+                        "tooltip": [{"field": name} for name in names],
+                    },
+                }
+                for best, look in ((True, {"filled": True}), (False, {"strokeWidth": 2}))
+            ),
         ],
     )
 

@@ -29,7 +29,7 @@
     follow();
   };
 
-  const percent = (value) => `${signed(value)} %`;
+  const percent = (value) => `${signed(value)}\u00a0%`;
   const range = ([low, high], written) => `${written(low)} to ${written(high)}`;
   const size = (value) => (value === null ? "beyond the sizes measured" : `${words.general(value, 2)}B`);
   const tilesOf = (found) => {
@@ -72,7 +72,7 @@
       byId("verdict").textContent = found.verdict;
       site.tiles("tiles", tilesOf(found));
       byId("mechanism").textContent = told(found.mechanism);
-      site.listed("notes", [...found.notes, ...found.stack.map((stack) => `Measured with ${stack}.`)]);
+      site.listed("notes", [...found.notes, ...found.stack.map((stack) => (stack === "not published" ? "Of some sessions the software was not published." : `Measured with ${stack}.`))]);
       anchors(found);
       byId("json").textContent = text = JSON.stringify(documentOf(asked, found), null, 1);
       byId("permalink").value = shareable(values);
