@@ -27,6 +27,7 @@ from ecocompute_cube.commands.measuring import (
     add_run,
 )
 from ecocompute_cube.commands.serving import add_serve
+from ecocompute_cube.commands.site import add_site
 from ecocompute_cube.commands.terminal import say, write
 from ecocompute_cube.commands.words import Parser
 from ecocompute_cube.errors import EcoError, UsageError, unforeseen
@@ -63,6 +64,7 @@ _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "optimize": add_optimize,
     "serve": add_serve,
     "mcp": add_mcp,
+    "site": add_site,
 }
 
 

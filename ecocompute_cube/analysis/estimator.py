@@ -32,11 +32,11 @@ Basis = Literal["measured", "interpolated", "estimated", "unavailable"]
 Confidence = Literal["high", "medium", "low", "none"]
 Recommendation = Literal["quantize", "do_not_quantize", "depends"]
 
-_LEAST_HELD: Final = 0.8  # of sessions left out: below it a range of 95 % is none
-_WELL_HELD: Final = 0.9
-_MANY_SESSIONS: Final = 3
-_SAME_POINTS: Final = 1.0  # a context that moves the modelled change by less is none
-_CONTEXT_GB: Final = 0.8  # CUDA context and buffers; the published tool's figure
+LEAST_HELD: Final = 0.8  # of sessions left out: below it a range of 95 % is none
+WELL_HELD: Final = 0.9
+MANY_SESSIONS: Final = 3
+SAME_POINTS: Final = 1.0  # a context that moves the modelled change by less is none
+CONTEXT_GB: Final = 0.8  # CUDA context and buffers; the published tool's figure
 _BYTES_OF_A_BIT: Final = 1 / 8
 
 
@@ -219,7 +219,7 @@ def _unlike(
         return None
     if said is None:
         return f"nothing was measured beyond a context of {MEASURED_CONTEXT}"
-    if _moves(by, board, like, asked, said) <= _SAME_POINTS:
+    if _moves(by, board, like, asked, said) <= SAME_POINTS:
         return None
     return (
         f"nothing was measured beyond a context of {MEASURED_CONTEXT}, and one of "
@@ -231,7 +231,7 @@ def _moves(by: Model, board: Board, like: Shape, asked: Query, said: Modelled) -
     """How many points the context moves the modelled change."""
     more_mj = 1e3 * board.joule_per_byte * like.cache_bytes * (asked.context - MEASURED_CONTEXT)
     share = 100 * more_mj / said.mj_per_token
-    if share <= _SAME_POINTS and said.bound_by == said.fp16_bound_by == "host":
+    if share <= SAME_POINTS and said.bound_by == said.fp16_bound_by == "host":
         return share  # no step takes longer, and the same is added to both
     short = _modelled(by, board, like, asked._replace(context=MEASURED_CONTEXT))
     return 0.0 if short is None else abs(short.delta_pct - said.delta_pct)
@@ -252,7 +252,7 @@ def _ratio(
     if known is not None:
         basis, knot = known
         scatter = library().scatter[asked.precision, asked.runtime]
-        if knot.half is not None and scatter.held >= _LEAST_HELD * scatter.tried:
+        if knot.half is not None and scatter.held >= LEAST_HELD * scatter.tried:
             return _Found(basis, knot.fit, knot.half, knot.n)
     error = _error(asked, by, said, by.seen, by.unseen)
     if said is not None and isinstance(error, tuple):
@@ -325,7 +325,7 @@ def _energy(
 
 def _vram(like: Shape, asked: Query) -> float:
     cache = like.cache_bytes * asked.context * asked.batch
-    return (weight_bytes(like, asked.precision) + cache) / GB + _CONTEXT_GB
+    return (weight_bytes(like, asked.precision) + cache) / GB + CONTEXT_GB
 
 
 # Words
@@ -339,9 +339,9 @@ def _confidence(
         return "none"
     if basis == "estimated" or curve is None or curve.doubtful or scatter is None:
         return "low"
-    if found.sessions == 1 or scatter.held < _WELL_HELD * max(1, scatter.tried):
+    if found.sessions == 1 or scatter.held < WELL_HELD * max(1, scatter.tried):
         return "low"
-    return "high" if found.sessions >= _MANY_SESSIONS else "medium"
+    return "high" if found.sessions >= MANY_SESSIONS else "medium"
 
 
 def _advice(ci: tuple[float, float] | None) -> Recommendation:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ecocompute_cube.analysis.shapes import Shape
 
 MEASURED_CONTEXT: Final = 266  # prompt of 10 and 256 tokens: what every measurement decoded
-_PRODUCT_SHARE: Final = 0.65  # of the data sheet's FP16 rate: an H200's product reached 645 of 989
+PRODUCT_SHARE: Final = 0.65  # of the data sheet's FP16 rate: an H200's product reached 645 of 989
 _TERA: Final = 1e12
 
 BoundBy = Literal["host", "memory", "compute", "power", "kernels"]
@@ -140,7 +140,7 @@ def step(  # noqa: PLR0913 (what a step depends on)
     size = weight_bytes(like, precision) + cache
     flop = 2 * params * batch
     memory_s = size / (card.bandwidth_gb_s * GB * by.copy_share)
-    compute_s = flop / (card.fp16_tflops * _TERA * _PRODUCT_SHARE)
+    compute_s = flop / (card.fp16_tflops * _TERA * PRODUCT_SHARE)
     busy_s = max(memory_s, compute_s)
     bound: BoundBy = "memory" if memory_s >= compute_s else "compute"
     gap_s = by.layer_gap_s.get(runtime)
@@ -154,7 +154,7 @@ def step(  # noqa: PLR0913 (what a step depends on)
         busy_s += gaps_s
     room_w = card.power_limit_w - board.wait_w
     work_j = board.joule_per_byte * (2 * params * by.work_ratio[precision] + cache)
-    work_j += 2 * params * (batch - 1) * room_w / (card.fp16_tflops * _TERA * _PRODUCT_SHARE)
+    work_j += 2 * params * (batch - 1) * room_w / (card.fp16_tflops * _TERA * PRODUCT_SHARE)
     if work_j > room_w * busy_s:
         busy_s, bound = work_j / room_w, "power"
     energy_j = board.wait_w * busy_s + work_j

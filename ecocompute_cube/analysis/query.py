@@ -137,7 +137,7 @@ def _key(text: str) -> str:
     return re.sub(r"[\W_]+", "", text.casefold())
 
 
-_PRECISIONS: Final = MappingProxyType(
+PRECISION_KEYS: Final = MappingProxyType(
     {_key(name): name for name in BITS}
     | {
         "4bit": "NF4",
@@ -159,8 +159,8 @@ def precision_named(name: object) -> str:
     if found is not None:
         return str(name)
     key = _key(_text("precision", name))
-    if key in _PRECISIONS:
-        return _PRECISIONS[key]
+    if key in PRECISION_KEYS:
+        return PRECISION_KEYS[key]
     if key == "fp8":
         raise UsageError(
             "precision: FP8 is two things.",
@@ -168,7 +168,7 @@ def precision_named(name: object) -> str:
         )
     raise UsageError(
         f"precision: {shown(name)} is not known here.",
-        _meant(key, _PRECISIONS, tuple(BITS)),
+        _meant(key, PRECISION_KEYS, tuple(BITS)),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ecocompute_cube.analysis.cards import ARCHES, CARDS, card
@@ -15,7 +16,7 @@ from ecocompute_cube.analysis.query import shown
 from ecocompute_cube.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from ecocompute_cube.analysis.query import Query
 
@@ -70,54 +71,55 @@ _RUNTIMES: Final = (
 )
 
 
-def _number(match: re.Match[str]) -> float:
-    return float(match[1])
+class Rule(NamedTuple):
+    """Words that say a parameter, and how its value is read from them."""
+
+    parameter: str
+    pattern: re.Pattern[str]
+    reads: str  #: of ``_READ``
+    means: str = ""  #: the value, where the words are a spelling of it
 
 
-def _count(match: re.Match[str]) -> int:
+def _count(match: re.Match[str], rule: Rule) -> int:
     value = float(match[1]) * (_KIBI if match[2] else 1)
     return round(value)
 
 
-def _fixed(value: str) -> Callable[[re.Match[str]], Value]:
-    return lambda match: value
-
-
-def _board(match: re.Match[str]) -> str:
+def _board(match: re.Match[str], rule: Rule) -> str:
     return card(re.sub(r"\s+", " ", match[0])).name
 
 
-class _Rule(NamedTuple):
-    parameter: str
-    pattern: re.Pattern[str]
-    value: Callable[[re.Match[str]], Value]
+_READ: Final[dict[str, Callable[[re.Match[str], Rule], Value]]] = {
+    "spelling": lambda _, rule: rule.means,
+    "word": lambda match, _: match[0],
+    "board": _board,
+    "count": _count,
+    "billions": lambda match, _: float(match[1]),
+    "millions": lambda match, _: float(match[1]) / _PER_B,
+}
 
 
-def _rule(parameter: str, pattern: str, value: Callable[[re.Match[str]], Value]) -> _Rule:
-    return _Rule(parameter, re.compile(f"{_START}(?:{pattern}){_END}"), value)
+def _rule(parameter: str, pattern: str, reads: str, means: str = "") -> Rule:
+    return Rule(parameter, re.compile(f"{_START}(?:{pattern}){_END}"), reads, means)
 
 
 _LENGTH: Final = r"(?:context|ctx|seq(?:uence)?)(?:[\s_-]*(?:length|len|window))?"
 _OF: Final = r"(?:\s+of)?\s*[:=]?\s*"
 
 #: In this order: names hold figures that the later rules would take.
-_RULES: Final = (
-    _rule("gpu", _BOARDS, _board),
-    *(_rule("precision", pattern, _fixed(name)) for pattern, name in _PRECISIONS),
-    _rule("batch", rf"(?:batch(?:[\s_-]*size)?|bs){_OF}{_NUMBER}(k)?", _count),
-    _rule("context", rf"{_LENGTH}{_OF}{_NUMBER}\s*(k)?(?:\s*tokens?)?", _count),
-    _rule("context", rf"{_NUMBER}\s*(k)?[\s-]*(?:tokens?\s*(?:of\s+)?)?{_LENGTH}", _count),
-    _rule("params_b", rf"{_NUMBER}[\s-]*(?:b|bn|billion)(?:[\s-]*param(?:eter)?s?)?", _number),
-    _rule(
-        "params_b",
-        rf"{_NUMBER}[\s-]*(?:m|million)(?:[\s-]*param(?:eter)?s?)?",
-        lambda match: float(match[1]) / _PER_B,
-    ),
-    _rule("arch", "|".join(ARCHES), lambda match: match[0]),
-    *(_rule("runtime", pattern, _fixed(name)) for pattern, name in _RUNTIMES),
+RULES: Final = (
+    _rule("gpu", _BOARDS, "board"),
+    *(_rule("precision", pattern, "spelling", name) for pattern, name in _PRECISIONS),
+    _rule("batch", rf"(?:batch(?:[\s_-]*size)?|bs){_OF}{_NUMBER}(k)?", "count"),
+    _rule("context", rf"{_LENGTH}{_OF}{_NUMBER}\s*(k)?(?:\s*tokens?)?", "count"),
+    _rule("context", rf"{_NUMBER}\s*(k)?[\s-]*(?:tokens?\s*(?:of\s+)?)?{_LENGTH}", "count"),
+    _rule("params_b", rf"{_NUMBER}[\s-]*(?:b|bn|billion)(?:[\s-]*param(?:eter)?s?)?", "billions"),
+    _rule("params_b", rf"{_NUMBER}[\s-]*(?:m|million)(?:[\s-]*param(?:eter)?s?)?", "millions"),
+    _rule("arch", "|".join(ARCHES), "word"),
+    *(_rule("runtime", pattern, "spelling", name) for pattern, name in _RUNTIMES),
 )
 #: What looks like a board and is none that is known.
-_UNKNOWN_BOARD: Final = re.compile(
+UNKNOWN_BOARD: Final = re.compile(
     r"(?<!\w)(?:(?:rtx|gtx|quadro|tesla|radeon|geforce|instinct)[\s-]*\w+|(?:mi|gb|gh|rx)[\s-]*\d{2,4}\w*|[abhlmtv]\d{1,4}\w?)(?!\w)"
 )
 
@@ -131,18 +133,18 @@ def understand(text: str) -> Understood:
         )
     left = unicodedata.normalize("NFKC", text).casefold()
     values: dict[str, Value] = {}
-    for rule in _RULES:
+    for rule in RULES:
         left = _taken(rule, left, values)
-    unknown = _UNKNOWN_BOARD.search(left)
+    unknown = UNKNOWN_BOARD.search(left)
     if unknown is not None and "gpu" not in values:
         card(unknown[0])
     return Understood(values, tuple(_figures(left)))
 
 
-def _taken(rule: _Rule, text: str, values: dict[str, Value]) -> str:
+def _taken(rule: Rule, text: str, values: dict[str, Value]) -> str:
     """Put what a rule finds among the values; the question without it."""
     for match in rule.pattern.finditer(text):
-        value = rule.value(match)
+        value = _READ[rule.reads](match, rule)
         known = values.setdefault(rule.parameter, value)
         if known != value:
             raise UsageError(

@@ -23,7 +23,7 @@ class Shape(NamedTuple):
     embeddings_b: float  #: parameters that no precision here quantizes, 10⁹
 
 
-_KNOWN: Final = (
+KNOWN: Final = (
     Shape(0.135, 30, 23_040, 0.028),
     Shape(0.5, 24, 12_288, 0.136),
     Shape(1.1, 22, 22_528, 0.131),
@@ -35,7 +35,7 @@ _KNOWN: Final = (
     Shape(72.0, 80, 327_680, 2.49),
     Shape(405.0, 126, 516_096, 4.2),
 )
-_SIZES: Final = tuple(shape.params_b for shape in _KNOWN)
+_SIZES: Final = tuple(shape.params_b for shape in KNOWN)
 
 #: Bits of a quantized linear weight, with its scales (bitsandbytes and torchao, as loaded).
 BITS: Final = {
@@ -57,12 +57,12 @@ PLAIN_BITS: Final = {name: 4.0 if "4" in name else bits for name, bits in BITS.i
 def shape(params_b: float) -> Shape:
     """Between known sizes by log size; beyond them by the nearest, grown with its size."""
     n = bisect_left(_SIZES, params_b)
-    if n == 0 or n == len(_KNOWN):
-        near = _KNOWN[min(n, len(_KNOWN) - 1)]
+    if n == 0 or n == len(KNOWN):
+        near = KNOWN[min(n, len(KNOWN) - 1)]
         grown = params_b / near.params_b
         layers = max(1.0, near.layers * grown ** (1 / 3))  # width and depth grow together
         return Shape(params_b, layers, near.cache_bytes * grown**0.5, near.embeddings_b * grown)
-    low, high = _KNOWN[n - 1], _KNOWN[n]
+    low, high = KNOWN[n - 1], KNOWN[n]
     part = math.log(params_b / low.params_b) / math.log(high.params_b / low.params_b)
     return Shape(
         params_b,

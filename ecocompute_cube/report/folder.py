@@ -1,4 +1,4 @@
-"""A report's folder: every file of one report, or a note that says that it is not so.
+"""A folder of pages: every file of one report (or site), or a note that says that it is not so.
 
 No file system renames several files at once: a program that is killed between two names leaves
 pages of both reports. The last file is gone before the first rename and comes after the last, so
@@ -22,24 +22,28 @@ if TYPE_CHECKING:
 
 UNFINISHED: Final = "UNFINISHED.txt"
 _NOTE: Final = (
-    "A report was stopped while its files got their names: the pages here may be of two reports.\n"
-    "Make it again: ecocompute report. This note then goes.\n"
+    "A {what} was stopped while its files got their names: the pages here may be of two {what}s.\n"
+    "Make it again: ecocompute {what}. This note then goes.\n"
 )
 
 
-def put_together(folder: Path, files: Mapping[str, bytes], gone: Iterable[str]) -> None:
+def put_together(
+    folder: Path, files: Mapping[str, bytes], gone: Iterable[str], what: str = "report"
+) -> None:
     """Write every file beside its place before the first gets its name; ``gone`` is removed.
 
-    The last of ``files`` speaks for the others. Raises DiskFull or OutputError.
+    The last of ``files`` speaks for the others; ``what`` is the command that makes them. Raises
+    DiskFull or OutputError.
     """
     doing = f"make the folder '{folder.name}'"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with part_folder(folder, "report") as part:
+        with part_folder(folder, what) as part:
             for name, content in files.items():
                 doing = f"write {name}"
                 _write(part, folder, name, content)
-            doing = "replace the old report"
+            doing = f"replace the old {what}"
+            write_whole(part / UNFINISHED, _NOTE.format(what=what).encode())
             _rename(part, folder, list(files), gone)
     except OSError as error:
         raise output_error(error, doing) from error
@@ -55,7 +59,6 @@ def _write(part: Path, folder: Path, name: str, content: bytes) -> None:
 
 def _rename(part: Path, folder: Path, names: Sequence[str], gone: Iterable[str]) -> None:
     *pages, last = names
-    write_whole(part / UNFINISHED, _NOTE.encode())
     (part / UNFINISHED).replace(folder / UNFINISHED)
     (folder / last).unlink(missing_ok=True)
     sync_folder(folder)

@@ -8,15 +8,10 @@ in the policy by their hashes, so that nothing else can run; data lie in JSON bl
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
-import json
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ecocompute_cube import __version__
@@ -24,10 +19,10 @@ from ecocompute_cube.model.base import present, printable
 from ecocompute_cube.report.charts.crossover import curve_data, labels
 from ecocompute_cube.report.charts.every import charts_of
 from ecocompute_cube.report.charts.power import MOST_VISITS, power_data
-from ecocompute_cube.report.charts.spec import as_svg
 from ecocompute_cube.report.measured import MEASURED, measured_rows
 from ecocompute_cube.report.merged import published_curves
 from ecocompute_cube.report.merged_text import merged_text, pooled_words
+from ecocompute_cube.report.page import asset, environment, factors, figure, json_block, vega_script
 from ecocompute_cube.report.page_schemas import page_schemas
 from ecocompute_cube.report.proof import BLOCKS, LOADED, block_rows, loaded_rows
 from ecocompute_cube.report.shown import shown_arms
@@ -43,20 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ecocompute_cube.model.report import Report
-    from ecocompute_cube.report.charts.spec import Chart
     from ecocompute_cube.report.merged import Merged
     from ecocompute_cube.report.power import PowerShown
     from ecocompute_cube.report.shown import Shown
 
+_SCRIPTS: Final = ("page.js", "factors.js", "schema.js", "drop.js", "report.js")
 _FIRST_RUNS: Final = 5  # whose answers are open; of more runs the others are folded
-
-
-class Figure(NamedTuple):
-    """A chart as the page shows it."""
-
-    chart: Chart
-    svg: Markup
-    spec: Markup
 
 
 def as_html(
@@ -67,19 +54,19 @@ def as_html(
     curves = together.crossovers if together else ()
     script = _own_script()
     return (
-        _environment()
+        environment()
         .get_template("report.html")
         .render(
             runs=[_run(report) for report in reports],
-            figures={chart.name: _figure(chart) for chart in charts_of(shown, curves, visits)},
+            figures={chart.name: figure(chart) for chart in charts_of(shown, curves, visits)},
             measured=measured_rows(shown),
             columns=MEASURED,
             loaded_columns=LOADED,
             block_columns=BLOCKS,
             first_runs=_FIRST_RUNS,
-            power=_json(_visits(shown, visits)),
-            curves=_json(curve_data(curves)),
-            published=_json(curve_data(published_curves())),
+            power=json_block(_visits(shown, visits)),
+            curves=json_block(curve_data(curves)),
+            published=json_block(curve_data(published_curves())),
             turning=[
                 (name, curve.runs, curve.crossover.says)
                 for name, curve in zip(labels(curves), curves, strict=True)
@@ -89,30 +76,15 @@ def as_html(
             together_columns=TOGETHER,
             merged=merged_text(together).splitlines() if together else (),
             confidences=_confidences(reports),
-            factors=_factors(),
-            schemas=_json(page_schemas()),
-            style=Markup(_read("report.css")),  # noqa: S704 (our own file)
+            factors=factors(),
+            schemas=json_block(page_schemas()),
+            style=Markup(asset("report.css")),  # noqa: S704 (our own file)
             vega=Markup(vega_script()),  # noqa: S704 (the bundle of vl-convert)
             script=Markup(script),  # noqa: S704 (our own file)
             hashes=" ".join(f"'{_hash(each)}'" for each in (vega_script(), script)),
             version=__version__,
         )
     )
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("ecocompute_cube.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_seen,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _seen(value: object) -> object:
-    return printable(value) if type(value) is str else value
 
 
 def _run(report: Report) -> dict[str, object]:
@@ -141,11 +113,6 @@ def _confidences(reports: Iterable[Report]) -> str:
     return ", ".join(f"{100 * each:g}%" for each in asked)
 
 
-def _figure(chart: Chart) -> Figure:
-    # Vega escapes the text it draws; everything else in the SVG is its own.
-    return Figure(chart, Markup(as_svg(chart.spec)), _json(chart.spec))  # noqa: S704
-
-
 def _visits(shown: Sequence[Shown], visits: Sequence[PowerShown]) -> list[Mapping[str, object]]:
     names = {(each.report.run_id, each.arm.arm): each.name for each in shown}
     return [
@@ -154,33 +121,8 @@ def _visits(shown: Sequence[Shown], visits: Sequence[PowerShown]) -> list[Mappin
     ]
 
 
-def _factors() -> list[dict[str, str]]:
-    """Carbon intensities to choose from, each with its source."""
-    return list(csv.DictReader(_read("carbon.csv").splitlines(), delimiter=";"))
-
-
-def _json(value: object) -> Markup:
-    """JSON that nothing inside a script element can end early."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    escaped = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    return Markup(escaped)  # noqa: S704 (no "<" is left in it)
-
-
-def _read(name: str) -> str:
-    return (files("ecocompute_cube.report") / "templates" / name).read_text(encoding="utf-8")
-
-
 def _own_script() -> str:
-    return _read("schema.js") + _read("report.js")
-
-
-@cache
-def vega_script() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script, as vl-convert carries them."""
-    import vl_convert
-
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return bundle
+    return "".join(map(asset, _SCRIPTS))
 
 
 def _hash(script: str) -> str:

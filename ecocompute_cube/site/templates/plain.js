@@ -1,0 +1,3 @@
+"use strict";
+// A page whose charts and tables need no more than page.js.
+page.drawn.then(page.ready);
