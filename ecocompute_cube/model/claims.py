@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,10 @@ from ecocompute_cube.model.base import Absent, Count, Record
 from ecocompute_cube.model.readings import EARLY
 
 Unit = Literal["blocks", "sessions", "windows"]  #: windows are of a text
+
+
+#: A change of an energy: nothing takes none.
+ChangePct = Annotated[float, Field(gt=-100)]
 
 
 class Interval(Record):
@@ -67,7 +71,7 @@ class Comparison(Record):
     interval_pct: Interval | Absent
     threshold_pct: float
     verdict: Verdict
-    pairs_pct: tuple[float, ...]  #: each replicate's change
+    pairs_pct: tuple[ChangePct, ...]  #: each replicate's change
     unit: Unit
     n: Count
     blocks: Count

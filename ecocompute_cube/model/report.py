@@ -7,7 +7,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from ecocompute_cube.model.base import Absent, Count, MaybeFloat, Record, Sha256, UtcTime
-from ecocompute_cube.model.claims import Comparison, Effect, Finding, Idle, Interval
+from ecocompute_cube.model.claims import ChangePct, Comparison, Effect, Finding, Idle, Interval
 from ecocompute_cube.model.journal import Certificate, Host, OtherBoard
 from ecocompute_cube.model.manifest import Weights
 from ecocompute_cube.model.merged import KeptApart, Pooled, SizeCurve
@@ -53,7 +53,9 @@ class SessionChange(Record):
 
     session: Count
     mj_per_token: float = Field(gt=0)  #: geometric mean over its blocks
-    pairs_pct: tuple[float, ...]  #: change of each block that both arms have; empty of a baseline
+    pairs_pct: tuple[
+        ChangePct, ...
+    ]  #: change of each block that both arms have; empty of a baseline
 
 
 class ArmReport(Record):

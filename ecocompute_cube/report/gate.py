@@ -106,6 +106,14 @@ def _graded(group: Group, base: Sequence[Group], tolerance_pct: float) -> Graded
             f"{counted(len(sessions), 'other session')} of this very board, and {LEAST_SESSIONS} "
             "are the least that say how sessions differ",
         )
+    blocks = [min(len(each.logs) for each in side) for side in (group.sessions, sessions)]
+    if blocks[0] < blocks[1]:
+        return _not_gradable(
+            group,
+            len(sessions),
+            f"the head has {counted(blocks[0], 'block')} a session, the baseline {blocks[1]}: it "
+            "scatters more than they say",
+        )
     confidence = max(group.confidence, other.confidence)
     found = difference(group, other._replace(sessions=sessions), confidence)
     seen = found.interval_pct

@@ -18,7 +18,7 @@ from ecocompute_cube import __version__
 from ecocompute_cube.model.base import present, printable
 from ecocompute_cube.report.charts.crossover import curve_data, labels
 from ecocompute_cube.report.charts.every import charts_of
-from ecocompute_cube.report.charts.power import MOST_VISITS, power_data
+from ecocompute_cube.report.charts.power import MOST_VISITS, power_columns
 from ecocompute_cube.report.measured import MEASURED, measured_rows
 from ecocompute_cube.report.merged import published_curves
 from ecocompute_cube.report.merged_text import merged_text, pooled_words
@@ -116,7 +116,7 @@ def _confidences(reports: Iterable[Report]) -> str:
 def _visits(shown: Sequence[Shown], visits: Sequence[PowerShown]) -> list[Mapping[str, object]]:
     names = {(each.report.run_id, each.arm.arm): each.name for each in shown}
     return [
-        {"name": names[visit.run_id, visit.arm], **power_data(visit)}
+        {"name": names[visit.run_id, visit.arm], **power_columns(visit)}
         for visit in visits[:MOST_VISITS]
     ]
 

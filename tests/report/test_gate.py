@@ -153,6 +153,19 @@ def test_an_arm_that_is_no_longer_measured_does_not_pass(report: Report) -> None
     assert any(each.says == "the head has no such arm" for each in found.graded)
 
 
+def test_a_head_of_fewer_blocks_is_not_gradable(report: Report) -> None:
+    def cut(arm: ArmReport) -> ArmReport:
+        if not present(arm.by_session):
+            return arm
+        (session,) = arm.by_session
+        short = session.model_copy(update={"pairs_pct": session.pairs_pct[:1]})
+        return arm.model_copy(update={"by_session": (short,)})
+
+    head = another(report, "head").model_copy(update={"arms": tuple(map(cut, report.arms))})
+    found = gate_sessions([head], sessions(report, *STEADY), NAMES, TOLERANCE)
+    assert found.exit_status == 5 and "1 block a session" in found.graded[0].says
+
+
 def test_worse_and_not_gradable_is_worse(report: Report) -> None:
     worse, base = another(report, "head", 1.2), sessions(report, *STEADY)
     lost = [

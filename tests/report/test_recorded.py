@@ -8,8 +8,9 @@ from typing import Final
 
 import pytest
 
-from ecocompute_cube.report.write import write_energy
+from ecocompute_cube.report.write import write_energy, write_report
 
+MOST_PAGE_BYTES: Final = 1_600_000  # up to fifty arms
 ROOT: Final = Path(__file__).parents[2]
 H200: Final = ROOT / "data" / "h200"
 RUNS: Final = sorted(
@@ -27,3 +28,8 @@ def test_an_early_journal_gives_the_bytes_it_always_gave(run: Path, tmp_path: Pa
     shipped = {file.relative_to(run): file.read_bytes() for file in run.rglob("energy.json")}
     assert shipped
     assert {name: (copy / name).read_bytes() for name in shipped} == shipped
+
+
+def test_the_page_of_everything_that_was_recorded_is_not_too_large(tmp_path: Path) -> None:
+    write_report(ROOT / "data", tmp_path, lambda _: None)
+    assert (tmp_path / "report.html").stat().st_size <= MOST_PAGE_BYTES

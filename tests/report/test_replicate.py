@@ -218,6 +218,19 @@ def test_a_document_that_is_no_report_is_an_error(
     assert word in err and err.startswith("error: ") and err.count("\n") == 2
 
 
+def test_a_change_that_leaves_no_energy_is_no_report(
+    results: Path, saved: Callable[[str, Report], Path], typed: Typed
+) -> None:
+    file = saved("odd", the_run(results))
+    document = json.loads(file.read_text())
+    for arm in document["runs"][0]["arms"]:
+        for session in arm["by_session"] if isinstance(arm["by_session"], list) else []:
+            session["pairs_pct"] = [-100.0 for _ in session["pairs_pct"]]
+    file.write_text(json.dumps(document))
+    status, out, err = typed(results, file)
+    assert (status, out) == (6, "") and "pairs_pct" in err
+
+
 def test_an_empty_folder_is_the_users_mistake(results: Path, tmp_path: Path, typed: Typed) -> None:
     status, _, err = typed(results, tmp_path)
     assert status == 2 and "holds no readable journal" in err

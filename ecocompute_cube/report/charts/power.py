@@ -37,10 +37,11 @@ def power_chart(visits: Sequence[PowerShown], names: Mapping[tuple[str, str], st
     )
 
 
-def power_data(visit: PowerShown) -> dict[str, object]:
-    """What the page puts in the place of the first visit's."""
+def power_columns(visit: PowerShown) -> dict[str, object]:
+    """What the page puts in the place of the first visit's; a column takes half of what rows do."""
     return {
-        "points": [{"s": s, "w": w} for s, w in visit.points],
+        "s": [s for s, _ in visit.points],
+        "w": [w for _, w in visit.points],
         "parts": [part._asdict() for part in visit.stretches],
     }
 
@@ -55,11 +56,11 @@ def _line(visit: PowerShown, parts: Sequence[str]) -> Spec:
     seconds = {"field": "s", "type": "quantitative", "title": "seconds"}
     watts = {"field": "w", "type": "quantitative", "title": "board power, W"}
     start = {"field": "start_s", "type": "quantitative"}
-    data = power_data(visit)
+    points = [{"s": s, "w": w} for s, w in visit.points]
     return vega_lite(
         width=600,
         height=260,
-        datasets={"points": data["points"], "parts": data["parts"]},
+        datasets={"points": points, "parts": [part._asdict() for part in visit.stretches]},
         layer=[
             {
                 "data": {"name": "parts"},

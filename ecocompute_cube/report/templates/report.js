@@ -9,7 +9,8 @@
     const select = byId("visit");
     visits.forEach((visit, place) => select.append(made("option", visit.name, { value: place })));
     select.addEventListener("change", () => {
-      const { points, parts } = visits[select.value];
+      const { s, w, parts } = visits[select.value];
+      const points = s.map((at, place) => ({ s: at, w: w[place] }));
       draw("power", (spec) => ({ ...spec, datasets: { points, parts } }));
     });
   }
