@@ -35,7 +35,7 @@ test-cube: ## run the container's tests, with real mlcube: needs Docker Engine
 	@sh scripts/mlcube.sh
 	@ECO_REQUIRE_CUBE=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(python) -m pytest -m cube --dist=loadscope tests/cube $(ARGS)
 
-test-browser: ## run the report page's tests in Debian's Chromium, offline
+test-browser: ## test the report's page and the site in Debian's Chromium, offline
 	@$(set_up) test
 	@ECO_REQUIRE_BROWSER=1 $(python) -m pytest -m browser -n 0 tests/browser $(ARGS)
 

@@ -6,11 +6,12 @@ experiments (``benchmarks.coverage``) and hold zero where an arm is compared wit
 (``benchmarks.crossover``), how often the bound of a window covers the energy of scripted
 boards (``benchmarks.boards``), how far the parts of a step's energy are off (``benchmarks.why``),
 what the side sampler costs (``benchmarks.sampler``), what an estimate takes and how far off it is
-(``benchmarks.estimate``), how many questions a service answers (``benchmarks.service``) and how
-soon an assistant has its first (``benchmarks.mcp``), what a
-report of a thousand arms takes (``benchmarks.report``), and a bundle of a gigabyte of traces
-(``benchmarks.bundle``); ``--rehearsal`` also times a rehearsal with everything
-set up, ``--tests`` the test suite. Figures are medians; ratios are what travels between machines.
+(``benchmarks.estimate``), how many questions a service answers (``benchmarks.service``), how soon
+an assistant has its first (``benchmarks.mcp``), what a report of a thousand arms takes
+(``benchmarks.report``), how heavy and how quick the site's pages are (``benchmarks.site``), and a
+bundle of a gigabyte of traces (``benchmarks.bundle``); ``--rehearsal`` also
+times a rehearsal with everything set up, ``--tests`` the test suite. Figures are medians; ratios
+are what travels between machines.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _FIGURES = (
     "benchmarks.service",
     "benchmarks.mcp",
     "benchmarks.report",
+    "benchmarks.site",
     "benchmarks.bundle",
 )
 

@@ -21,14 +21,15 @@ def add_mcp(commands: Commands) -> None:
     what = "tools for an assistant (Model Context Protocol): on standard input and output"
     parser = add(commands, "mcp", what, _mcp)
     parser.add_argument("--http", action="store_true", help="over HTTP instead, below /mcp")
-    parser.add_argument("--host", default=HOST, help=f"where to listen (default {HOST})")
+    parser.add_argument(
+        "--host", default=HOST, metavar="NAME", help=f"where to listen (default {HOST})"
+    )
     parser.add_argument(
         "--port", type=port, default=PORT, metavar="N", help=f"0 for any (default {PORT})"
     )
     parser.add_argument(
         "--allowed_host",
         action="append",
-        default=[],
         metavar="NAME",
         help="a name under which this is reached, besides those of this machine's loopback",
     )
@@ -48,5 +49,5 @@ def _mcp(options: argparse.Namespace) -> int:
     listening = listen(options.host, options.port)
     if not is_loopback(options.host):
         say("others can ask here: there is no password and no encryption; put a proxy in front")
-    serve_http(listening, (*_LOOPBACK, *options.allowed_host), say)
+    serve_http(listening, (*_LOOPBACK, *(options.allowed_host or ())), say)
     return 0

@@ -20,7 +20,9 @@ _MOST_PORT: Final = 65_535
 def add_serve(commands: Commands) -> None:
     """How ``serve`` is spelled."""
     parser = add(commands, "serve", "answer estimate and optimize over HTTP", _serve)
-    parser.add_argument("--host", default=HOST, help=f"where to listen (default {HOST})")
+    parser.add_argument(
+        "--host", default=HOST, metavar="NAME", help=f"where to listen (default {HOST})"
+    )
     parser.add_argument(
         "--port", type=port, default=PORT, metavar="N", help=f"0 for any (default {PORT})"
     )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.commands.terminal import say
-from ecocompute_cube.commands.words import add, path
+from ecocompute_cube.commands.words import add, folder
 
 if TYPE_CHECKING:
     import argparse
 
     from ecocompute_cube.commands.words import Commands
+
+_SITE: Final = Path("workspace/site")
 
 
 def add_site(commands: Commands) -> None:
@@ -21,9 +24,7 @@ def add_site(commands: Commands) -> None:
         "write a static site: what was measured, and the estimator in the browser",
         _site,
     )
-    parser.add_argument(
-        "--out", type=path, required=True, metavar="DIR", help="an empty folder, or an older site"
-    )
+    folder(parser, "--out", _SITE, "an empty folder, a new one, or an older site")
 
 
 def _site(options: argparse.Namespace) -> int:

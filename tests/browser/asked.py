@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ecocompute_cube.analysis.cards import ARCHES, CARDS
 from ecocompute_cube.analysis.curves import library
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Mapping
 
-Json = Any
+Json: TypeAlias = Any
 
 _BATCHES: Final = (1, 1, 1, 2, 8, 32, 4096)
 _CONTEXTS: Final = (266, 266, 266, 1, 267, 400, 512, 2048, 8192, 131_072)

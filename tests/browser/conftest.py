@@ -1,4 +1,4 @@
-"""A page of recorded runs in a real browser that has no network."""
+"""A page of recorded runs, and the site, in a real browser that has no network."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ecocompute_cube.report.write import write_report
+from ecocompute_cube.site.write import write_site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
@@ -46,6 +47,14 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a report of the runs in data/."""
     folder = tmp_path_factory.mktemp("report")
     write_report(ROOT / "data/h200/runs", folder, lambda _: None)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site."""
+    folder = tmp_path_factory.mktemp("site")
+    write_site(folder)
     return folder
 
 

@@ -7,7 +7,7 @@ import html
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_BYTES = 1_600_000
+Json: TypeAlias = Any
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def files() -> dict[str, bytes]:
     return site_files()
 
 
-def block(page: bytes, name: str) -> Any:  # noqa: ANN401 (whatever the block holds)
+def block(page: bytes, name: str) -> Json:
     found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page.decode())
     assert found is not None
     return json.loads(found[1])

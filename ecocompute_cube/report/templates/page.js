@@ -43,7 +43,8 @@ const page = (() => {
       console.warn(`chart ${name} stays as it was drawn: ${error.message}`);
     }
   };
-  const charts = [...document.querySelectorAll("[data-chart]")].map((e) => e.dataset.chart);
+  // Charts that the page's own script draws at once are not drawn twice.
+  const charts = [...document.querySelectorAll("[data-chart]:not([data-later])")].map((e) => e.dataset.chart);
   const drawn = Promise.all(charts.map((name) => draw(name)));
 
   // ---- tables ----

@@ -37,7 +37,7 @@
     ...(config.co2_g_per_million === null ? [] : [["CO₂ of 1M tokens", `${short(config.co2_g_per_million)} g`, ""]]),
   ];
   const rowOf = (mark, config, paid) => [mark, named(config), short(config.energy_mj_per_token), config.delta_pct === null ? "–" : `${signed(config.delta_pct)} %`, short(config.latency_ms), short(config.throughput_tps), short(config.vram_gb), config.perplexity_pct === null ? "–" : `${signed(config.perplexity_pct)} %`, ...(paid ? [priced(config.cost_per_million), priced(config.co2_g_per_million)] : []), `energy ${config.basis.energy}, rate ${config.basis.latency}`];
-  const HEAD = ["", "configuration", "kJ per 1M tokens", "against FP16", "ms a token", "tokens/s", "GB", "perplexity"];
+  const HEAD = ["place", "configuration", "kJ per 1M tokens", "against FP16", "ms a token", "tokens/s", "GB", "perplexity"];
   const PAID = ["cost per 1M", "g CO₂ per 1M"];
   // As site/options.py makes it, too.
   const point = (config) => ({ arm: named(config), precision: config.precision, kj: config.energy_mj_per_token, ms: config.latency_ms });
