@@ -17,6 +17,7 @@ from ecocompute_cube import __version__
 from ecocompute_cube.commands.archiving import add_bundle, add_submit, add_upload
 from ecocompute_cube.commands.checking import add_compare, add_doctor, add_validate
 from ecocompute_cube.commands.estimating import add_estimate, add_optimize
+from ecocompute_cube.commands.linting import add_lint
 from ecocompute_cube.commands.measuring import (
     add_download,
     add_measure,
@@ -57,6 +58,7 @@ _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "compare": add_compare,
     "estimate": add_estimate,
     "optimize": add_optimize,
+    "lint": add_lint,
 }
 
 
