@@ -12,7 +12,7 @@ from ecocompute_cube.errors import UsageError
 
 if TYPE_CHECKING:
     from ecocompute_cube.commands.words import Commands
-    from ecocompute_cube.lint.found import Found
+    from ecocompute_cube.lint.found import Found, Level
     from ecocompute_cube.lint.run import Asked
     from ecocompute_cube.lint.settings import Settings
 
@@ -63,8 +63,8 @@ def _lint(options: argparse.Namespace) -> int:
     if options.write_baseline is not None:
         return _baseline(options.write_baseline, found)
     _put(found, options)
-    level = options.fail_on or ours.fail_on
-    return int(level != "never" and found.at_least(level) > 0)
+    level: Level = options.fail_on or ours.fail_on
+    return 0 if level == "never" else int(found.at_least(level) > 0)
 
 
 def _found(asked: Asked) -> Found:

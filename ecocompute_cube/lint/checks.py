@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ecocompute_cube.analysis.cards import card
 from ecocompute_cube.lint import evidence
 from ecocompute_cube.lint.facts import UNKNOWN, Forward, Generate, Load, Quantize
 from ecocompute_cube.lint.models import billions, quantized, sixteen_bit
+from ecocompute_cube.units import signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,8 +82,7 @@ def _cheaper() -> str:
     """What threshold 0 took where it was measured, in short."""
     found = evidence.of_arm("INT8-T0", None, None)
     return "; ".join(
-        f"{evidence.short(each.gpu)}: {evidence.signed(each.delta_pct or 0, 0)} % against FP16, "
-        f"n = {each.n}"
+        f"{evidence.short(each.gpu)}: {signed(each.delta_pct or 0, 0)} % against FP16, n = {each.n}"
         for each in found
     )
 
@@ -299,7 +300,7 @@ def large_batch(fact: Fact, around: Around) -> Iterator[Hit]:
     need = weight_bytes(shape(size), "FP16") / GB
     if around.gpu is None:
         room = f"If the card has more than about {need:.0f} GB to spare for weights, nothing"
-    elif evidence.card(around.gpu).memory_gb > _ROOM * need:
+    elif card(around.gpu).memory_gb > _ROOM * need:
         board = evidence.short(around.gpu)
         room = f"It fits {board} in 16 bits ({need:.0f} GB of weights): nothing"
     else:

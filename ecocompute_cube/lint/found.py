@@ -6,6 +6,8 @@ import hashlib
 from typing import Final, Literal, NamedTuple
 
 Severity = Literal["error", "warning", "note"]
+Level = Literal["error", "warning", "note", "never"]
+LEVELS: Final[tuple[Level, ...]] = ("error", "warning", "note", "never")
 SEVERITIES: Final[tuple[Severity, ...]] = ("note", "warning", "error")  # rising
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ecocompute_cube.lint.facts import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ecocompute_cube.lint.facts import Unknown
 
@@ -150,7 +150,15 @@ if TYPE_CHECKING:
     Value: TypeAlias = Const | Text | Dotted | Called | Items | Elements | Unknown
 
 
-class Program(ast.NodeVisitor):
+#: Nodes that bind, call and hold nothing.
+_LEAVES: Final = frozenset(
+    {ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.Pass, ast.Break, ast.Continue}
+    | {*ast.operator.__subclasses__(), *ast.cmpop.__subclasses__(), *ast.unaryop.__subclasses__()}
+    | {ast.And, ast.Or}
+)
+
+
+class Program:
     """A file's scopes and calls."""
 
     def __init__(self, tree: ast.Module) -> None:
@@ -164,6 +172,30 @@ class Program(ast.NodeVisitor):
         self._body(tree.body)
 
     # Walking
+
+    def visit(self, node: ast.AST) -> None:
+        """As the base class does it, without a look into what holds nothing."""
+        kind = type(node)
+        if kind in _LEAVES:
+            return
+        method = _METHODS.get(kind.__name__)
+        if method is not None:
+            method(self, node)
+            return
+        for name in kind._fields:
+            found = getattr(node, name, None)
+            if isinstance(found, list):
+                for each in found:
+                    if isinstance(each, ast.AST):
+                        self.visit(each)
+            elif isinstance(found, ast.AST):
+                self.visit(found)
+
+    def _children(self, node: ast.Call) -> None:
+        self.visit(node.func)
+        self._body(node.args)
+        for each in node.keywords:
+            self.visit(each.value)
 
     def _here(self) -> At:
         self._order += 1
@@ -237,7 +269,8 @@ class Program(ast.NodeVisitor):
     def visit_MatchAs(self, node: ast.MatchAs) -> None:
         if node.name:
             self._bind(node.name, None)
-        self.generic_visit(node)
+        if node.pattern is not None:
+            self.visit(node.pattern)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._body(node.decorator_list)
@@ -370,7 +403,7 @@ class Program(ast.NodeVisitor):
     # Calls
 
     def visit_Call(self, node: ast.Call) -> None:
-        self.generic_visit(node)
+        self._children(node)
         at = self._here()
         self.sites.append(Site(node, at))
         function = node.func
@@ -550,6 +583,13 @@ class Program(ast.NodeVisitor):
         return UNKNOWN
 
 
+_METHODS: Final[dict[str, Callable[[Program, ast.AST], None]]] = {
+    name.removeprefix("visit_"): method
+    for name, method in vars(Program).items()
+    if name.startswith("visit_")
+}
+
+
 def _only(found: list[Binding]) -> Binding | None:
     paths = {each.path for each in found}
     if len(paths) == 1 and None not in paths:
@@ -578,7 +618,7 @@ def _then(node: ast.Call, method: str) -> str:
     given = [*node.args, *(each.value for each in node.keywords if each.arg == "device")]
     first = given[0] if given else None
     if isinstance(first, ast.Constant):
-        return f"{method} {first.value}"
+        return f"{method} {first.value!s}"
     return f"{method} ?" if given else method
 
 

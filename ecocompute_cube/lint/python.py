@@ -26,7 +26,7 @@ from ecocompute_cube.lint.names import (
     Items,
     Program,
 )
-from ecocompute_cube.lint.rows import depends, leaves, one_row, repeated, text, tokenized
+from ecocompute_cube.lint.rows import depends, leaves, one_row, origin, repeated, text, tokenized
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -45,11 +45,20 @@ _BITS: Final = ("load_in_4bit", "load_in_8bit")
 _GENERATED: Final = ("text-generation", "text2text-generation", "summarization", "translation")
 _TORCHAO: Final = re.compile(r"(?:Float8WeightOnlyConfig|float8_weight_only)$")
 
-#: What a file does that trains. What was measured is decoding.
-_TRAINS: Final = re.compile(
-    r"\.backward\(|\bTrainer\b|\w+Trainer\(|get_peft_model\(|prepare_model_for_kbit_training"
-    r"|\btorch\.optim\b|optimizer\.step\(|\.train\(\)|\bTrainingArguments\b|gradient_checkpointing"
-    r"|requires_grad_?\(True|LoraConfig\("
+#: What a file says that trains. What was measured is decoding.
+_TRAINS: Final = (
+    ".backward(",
+    "Trainer(",
+    "Trainer.from_pretrained(",
+    "TrainingArguments",
+    "get_peft_model(",
+    "prepare_model_for_kbit_training",
+    "torch.optim",
+    "optimizer.step(",
+    ".train()",
+    "gradient_checkpointing",
+    "requires_grad_(True",
+    "LoraConfig(",
 )
 
 
@@ -85,7 +94,7 @@ def python_facts(source: str) -> Facts:
         program = Program(tree)
         compiled = "torch.compile(" in source or "cache_implementation" in source
         reader = _Reader(program, source.split("\n"), compiled, frozenset(_moved(program)))
-        return Facts(tuple(_facts(reader)), trains=_TRAINS.search(source) is not None)
+        return Facts(tuple(_facts(reader)), trains=any(word in source for word in _TRAINS))
     except RecursionError:
         raise Unreadable("nested too deeply") from None
 
@@ -110,6 +119,8 @@ def _facts(reader: _Reader) -> list[Fact]:
     quantizes: dict[ast.Call, Quantize] = {}
     others: list[Fact] = []
     for site in reader.program.sites:
+        if not _may_tell(site.node.func):
+            continue
         path = reader.program.value(site.node.func, site.at)
         if isinstance(path, Dotted):
             found = _of_path(reader, site, path.path)
@@ -125,6 +136,22 @@ def _facts(reader: _Reader) -> list[Fact]:
             case None:
                 pass
     return [*_joined(loads, quantizes), *loads, *others]
+
+
+#: Last names of what is imported, and of methods, that are facts.
+_TELLING: Final = frozenset(
+    {"from_pretrained", "generate", "create_completion", "create_chat_completion", "pipeline"}
+    | {"BitsAndBytesConfig", "TorchAoConfig", "GenerationConfig", "SamplingParams", "chat"}
+    | {"Llama", "SentenceTransformer", *_ENGINES}
+)
+
+
+def _may_tell(function: ast.expr) -> bool:
+    """Whether a call may be a fact: by its last name, or as a name that may be a model."""
+    if isinstance(function, ast.Attribute):
+        own = isinstance(function.value, ast.Name) and function.value.id == "self"
+        return own or function.attr in _TELLING
+    return isinstance(function, ast.Name)
 
 
 def _joined(loads: list[Load], quantizes: dict[ast.Call, Quantize]) -> list[Quantize]:
@@ -217,7 +244,8 @@ def _options(reader: _Reader, site: Site, inside: str | None = None) -> Options:
 
 def _dropped(reader: _Reader, call: ast.Call, names: Collection[str]) -> Edit | None:
     """The call without these keywords; None where a comment would go with them."""
-    given = sorted([*call.args, *call.keywords], key=lambda each: (each.lineno, each.col_offset))
+    every: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    given = sorted(every, key=lambda each: (each.lineno, each.col_offset))
     doomed = [isinstance(each, ast.keyword) and each.arg in names for each in given]
     if not any(doomed) or sum(doomed) != len(names):
         return None
@@ -314,7 +342,9 @@ def _load(reader: _Reader, site: Site, path: str, library: Library) -> Load:
         again,
         needless=_needless(reader, site, again),
         on_gpu=_on_gpu(reader, site, options),
-        quantized=_quantized(reader, site, options, model, place),
+        quantized=None
+        if path.startswith("unsloth.")  # it has defaults of its own
+        else _quantized(reader, site, options, model, place),
     )
 
 
@@ -380,6 +410,8 @@ def _quantized(
         inner = None if node is None else reader.program.value(node, at)
         given = inner.items if isinstance(inner, Items) else given
     names = (model,) if model else ()
+    if isinstance(method := options.value("quantization"), str) and method != "None":
+        return Quantize(options.place("quantization") or place, Options({}, open=True), names)
     if "quantization_config" in given:
         node, at = given["quantization_config"]
         value = UNKNOWN if node is None else reader.program.value(node, at)
@@ -442,8 +474,14 @@ def _generate(reader: _Reader, site: Site, loaded: Library | None, owner: Value)
         row=row,
         repeated=again,
         over=_over(reader, site, found[0]) if row else "",
-        capturable=not (reader.compiled or free or options.open),
+        capturable=not (reader.compiled or free or _more_than(reader, site, found[0])),
     )
+
+
+def _more_than(reader: _Reader, site: Site, inputs: ast.Call) -> bool:
+    """Whether a call gets options that are not seen, besides a tokenizer's tensors."""
+    starred = [each.value for each in site.node.keywords if each.arg is None]
+    return any(origin(reader.program, each, site.at)[0] is not inputs for each in starred)
 
 
 def _row_of(reader: _Reader, site: Site, given: ast.expr | None) -> tuple[bool, str]:
@@ -503,9 +541,8 @@ def _of_model(reader: _Reader, site: Site) -> Fact | None:
 
 
 def _piped(reader: _Reader, site: Site, owner: Called) -> Generate | None:
-    task = owner.node.args[0] if owner.node.args else None
-    told = [k.value for k in owner.node.keywords if k.arg == "task"]
-    value = _value(reader, told[0] if told else task, owner.at) if told or task else None
+    told = [k.value for k in owner.node.keywords if k.arg == "task"] or owner.node.args[:1]
+    value = _value(reader, told[0], owner.at) if told else None
     if value not in _GENERATED:
         return None
     given = site.node.args[0] if site.node.args else None

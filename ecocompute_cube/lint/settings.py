@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ecocompute_cube.errors import UsageError
-from ecocompute_cube.lint.found import SEVERITIES
+from ecocompute_cube.lint.found import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from ecocompute_cube.lint.found import Level
 
 NAME: Final = "pyproject.toml"
 _KEYS: Final = ("ignore", "exclude", "per-path-ignores", "baseline", "fail-on")
@@ -25,7 +27,7 @@ class Settings(NamedTuple):
     exclude: tuple[str, ...] = ()  #: patterns of paths
     per_path: tuple[tuple[str, tuple[str, ...]], ...] = ()
     baseline: Path | None = None
-    fail_on: str = "warning"
+    fail_on: Level = "warning"
     root: Path = Path()  #: patterns are relative to it
 
     def excluded(self, name: str) -> bool:
@@ -91,9 +93,6 @@ def _read(ours: Mapping[str, Any], root: Path) -> Settings:
     if not isinstance(per_path, dict):
         raise UsageError("per-path-ignores is no table.", 'Write: "examples/**" = ["ECO105"].')
     baseline = _text(table, "baseline")
-    fail_on = _text(table, "fail-on") or "warning"
-    if fail_on not in (*SEVERITIES, "never"):
-        raise UsageError(f"fail-on: no severity '{fail_on}'.", f"One of: {_levels()}.")
     return Settings(
         gpu=_text(ours, "gpu"),
         runtime=_text(ours, "runtime"),
@@ -103,13 +102,16 @@ def _read(ours: Mapping[str, Any], root: Path) -> Settings:
             (pattern, codes(_texts(per_path, pattern), pattern)) for pattern in per_path
         ),
         baseline=root / baseline if baseline else None,
-        fail_on=fail_on,
+        fail_on=_level(_text(table, "fail-on")),
         root=root,
     )
 
 
-def _levels() -> str:
-    return ", ".join((*SEVERITIES, "never"))
+def _level(told: str | None) -> Level:
+    for level in LEVELS:
+        if told in (level, None):
+            return "warning" if told is None else level
+    raise UsageError(f"fail-on: no severity '{told}'.", f"One of: {', '.join(LEVELS)}.")
 
 
 def _text(table: Mapping[str, Any], key: str) -> str | None:

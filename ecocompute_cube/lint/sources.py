@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 import tokenize
 from pathlib import Path
@@ -46,12 +47,18 @@ _PYTHON: Final = tuple(
     b"SamplingParams( Llama( num_predict GenerationConfig( TorchAoConfig( "
     b"SentenceTransformer(".split()
 )
-_ROOTS: Final = tuple(b"transformers vllm llama_cpp ollama peft trl optimum unsloth torch".split())
+#: A Python file that imports none of these tells nothing; in a notebook the line is within quotes.
+_IMPORTS: Final = re.compile(
+    rb"^[ \t\"]*(?:from|import)[ \t]+"
+    rb"(?:transformers|vllm|llama_cpp|ollama|peft|trl|optimum|unsloth|sentence_transformers)\b",
+    re.MULTILINE,
+)
+_TORCH: Final = re.compile(rb"^[ \t\"]*(?:from|import)[ \t]+torch\b", re.MULTILINE)
 #: A file without any of these holds nothing to find.
 _TELLING: Final[dict[Kind, tuple[bytes, ...]]] = {
     "python": _PYTHON,
     "notebook": _PYTHON,
-    "yaml": (*_CONFIG, *_SERVING, b"num_predict", b"enforce", b"max_num_seqs", b"cpu-offload"),
+    "yaml": (*_CONFIG, *_SERVING, b"num_predict", b"enforce", b"max_num_seqs", b"max-num-seqs"),
     "json": (*_CONFIG, b"num_predict", b"enforce_eager", b"keep_alive"),
     "shell": _SERVING,
     "modelfile": (b"num_predict",),
@@ -190,7 +197,9 @@ def telling(data: bytes, kind: Kind) -> bool:
         return True
     if not any(word in data for word in _TELLING[kind]):
         return False
-    return kind not in ("python", "notebook") or any(root in data for root in _ROOTS)
+    if kind not in ("python", "notebook") or _IMPORTS.search(data) is not None:
+        return True
+    return b".generate(" in data and _TORCH.search(data) is not None  # a model that is handed in
 
 
 def decoded(data: bytes, kind: Kind) -> Text:

@@ -62,7 +62,7 @@ def yaml_documents(text: str) -> list[Node]:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        found = [each for each in yaml.compose_all(text, Loader=loader) if each is not None]
+        found = list(yaml.compose_all(text, Loader=loader))
         resolver = yaml.SafeLoader("")
         return [_node(each, resolver, set(), 0) for each in found]
     except yaml.YAMLError as error:
