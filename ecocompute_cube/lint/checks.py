@@ -256,7 +256,7 @@ def no_cache(fact: Fact, around: Around) -> Iterator[Hit]:
     """Every token computes all those before it again."""
     if not isinstance(fact, Generate) or fact.options.value("use_cache") is not False:
         return
-    if around.trains and not fact.call:
+    if fact.compared or (around.trains and not fact.call):
         return
     edit = None
     if fact.call and fact.options.drop is not None:
@@ -270,9 +270,10 @@ def no_cache(fact: Fact, around: Around) -> Iterator[Hit]:
 
 def reload(fact: Fact, around: Around) -> Iterator[Hit]:
     """The same model loaded again and again."""
-    del around
     if not isinstance(fact, Load) or not fact.needless:
         return
+    if around.trains and fact.repeated != "handler":
+        return  # what trains a model changes it
     if fact.library == "ollama":
         yield Hit(fact.place, "keep_alive is 0: the model is loaded again for every request.")
         return

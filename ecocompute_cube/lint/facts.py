@@ -89,6 +89,7 @@ class Generate(NamedTuple):
     row: bool = False  #: one row at a time, for certain
     repeated: Repeated = ""
     over: str = ""  #: what the loop goes over, as written
+    compared: bool = False  #: the same function generates with a cache too
     capturable: bool = False  #: nothing captures it yet, and its precision could be
 
 

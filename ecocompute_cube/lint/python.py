@@ -69,6 +69,7 @@ class Unreadable(Exception):
 class _Reader(NamedTuple):
     program: Program
     lines: Sequence[str]
+    cached: frozenset[ast.AST | None]  #: functions that generate with a cache, and say so
     compiled: bool  #: something in the file captures steps
     moved: frozenset[ast.Call]  #: loads whose model is put on a board
 
@@ -93,7 +94,9 @@ def python_facts(source: str) -> Facts:
     try:
         program = Program(tree)
         compiled = "torch.compile(" in source or "cache_implementation" in source
-        reader = _Reader(program, source.split("\n"), compiled, frozenset(_moved(program)))
+        cached = frozenset(_cached(program))
+        lines, moved = source.split("\n"), frozenset(_moved(program))
+        reader = _Reader(program, lines, cached, compiled, moved)
         return Facts(tuple(_facts(reader)), trains=any(word in source for word in _TRAINS))
     except RecursionError:
         raise Unreadable("nested too deeply") from None
@@ -112,6 +115,15 @@ def _moved(program: Program) -> Iterator[ast.Call]:
         on = isinstance(told, Const) and str(told.value).startswith("cuda")
         if function.attr == "cuda" or on:
             yield owner.node
+
+
+def _cached(program: Program) -> Iterator[ast.AST | None]:
+    for site in program.sites:
+        function = site.node.func
+        if isinstance(function, ast.Attribute) and function.attr == "generate":
+            given = [k.value for k in site.node.keywords if k.arg == "use_cache"]
+            if given and isinstance(given[0], ast.Constant) and given[0].value is True:
+                yield site.at.scope.function()
 
 
 def _facts(reader: _Reader) -> list[Fact]:
@@ -455,6 +467,7 @@ def _generate(reader: _Reader, site: Site, loaded: Library | None, owner: Value)
     program, place = reader.program, _place(reader, site.node)
     options = _options(reader, site)
     again = repeated(program, site.at)
+    compared = site.at.scope.function() in reader.cached
     if loaded == "vllm":
         given = site.node.args[0] if site.node.args else None
         row, over = _row_of(reader, site, given)
@@ -464,7 +477,9 @@ def _generate(reader: _Reader, site: Site, loaded: Library | None, owner: Value)
         return None
     if found is None:
         known = loaded == "transformers" or options.value("max_new_tokens") is not None
-        return Generate(place, "transformers", options, repeated=again) if known else None
+        if not known:
+            return None
+        return Generate(place, "transformers", options, repeated=again, compared=compared)
     row = one_row(program, *found) and "streamer" not in options.given
     free = isinstance(owner, Called) and "compile" in owner.then
     return Generate(
@@ -474,6 +489,7 @@ def _generate(reader: _Reader, site: Site, loaded: Library | None, owner: Value)
         row=row,
         repeated=again,
         over=_over(reader, site, found[0]) if row else "",
+        compared=compared,
         capturable=not (reader.compiled or free or _more_than(reader, site, found[0])),
     )
 

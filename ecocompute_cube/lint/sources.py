@@ -47,13 +47,13 @@ _PYTHON: Final = tuple(
     b"SamplingParams( Llama( num_predict GenerationConfig( TorchAoConfig( "
     b"SentenceTransformer(".split()
 )
-#: A Python file that imports none of these tells nothing; in a notebook the line is within quotes.
+#: A Python file that imports none of these tells nothing.
 _IMPORTS: Final = re.compile(
-    rb"^[ \t\"]*(?:from|import)[ \t]+"
+    rb"^(?:\xef\xbb\xbf)?[ \t]*(?:from|import)[ \t]+"
     rb"(?:transformers|vllm|llama_cpp|ollama|peft|trl|optimum|unsloth|sentence_transformers)\b",
     re.MULTILINE,
 )
-_TORCH: Final = re.compile(rb"^[ \t\"]*(?:from|import)[ \t]+torch\b", re.MULTILINE)
+_TORCH: Final = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t]*(?:from|import)[ \t]+torch\b", re.MULTILINE)
 #: A file without any of these holds nothing to find.
 _TELLING: Final[dict[Kind, tuple[bytes, ...]]] = {
     "python": _PYTHON,
@@ -197,7 +197,7 @@ def telling(data: bytes, kind: Kind) -> bool:
         return True
     if not any(word in data for word in _TELLING[kind]):
         return False
-    if kind not in ("python", "notebook") or _IMPORTS.search(data) is not None:
+    if kind != "python" or _IMPORTS.search(data) is not None:
         return True
     return b".generate(" in data and _TORCH.search(data) is not None  # a model that is handed in
 
