@@ -7,7 +7,8 @@ experiments (``benchmarks.coverage``) and hold zero where an arm is compared wit
 boards (``benchmarks.boards``), how far the parts of a step's energy are off (``benchmarks.why``),
 what the side sampler costs (``benchmarks.sampler``), what an estimate takes and how far off it is
 (``benchmarks.estimate``), what a report of a thousand arms takes
-(``benchmarks.report``), and a bundle of a gigabyte of traces (``benchmarks.bundle``);
+(``benchmarks.report``), a bundle of a gigabyte of traces (``benchmarks.bundle``), and a look at
+10,000 files of code (``benchmarks.lint``);
 ``--rehearsal`` also times a rehearsal with everything
 set up, ``--tests`` the test suite. Figures are medians; ratios are what travels between machines.
 """
@@ -42,6 +43,7 @@ _FIGURES = (
     "benchmarks.estimate",
     "benchmarks.report",
     "benchmarks.bundle",
+    "benchmarks.lint",
 )
 
 

@@ -125,10 +125,10 @@ def _fixed(asked: Asked, found: Found) -> Found:
 
 
 def _say_skipped(found: Found, form: str) -> None:
+    if form == "json" or not found.skipped:
+        return
     from ecocompute_cube.model.base import printable
 
-    if form == "json":
-        return
     for each in found.skipped[:_MOST_NAMED]:
         say(f"not read: {printable(each.path)}: {each.reason}")
     if len(found.skipped) > _MOST_NAMED:

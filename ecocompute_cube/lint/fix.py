@@ -6,7 +6,8 @@ import ast
 import warnings
 from typing import TYPE_CHECKING
 
-from ecocompute_cube.lint.sources import NotRead, decoded
+from ecocompute_cube.lint.found import NotRead
+from ecocompute_cube.lint.sources import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

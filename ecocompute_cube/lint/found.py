@@ -73,6 +73,10 @@ class Skipped(NamedTuple):
     reason: str
 
 
+class NotRead(Exception):
+    """A file that is not read, or cannot be; says why."""
+
+
 class Found(NamedTuple):
     """One run."""
 

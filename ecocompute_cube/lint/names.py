@@ -73,6 +73,7 @@ class Scope:
         self.node = node
         self.parent = parent
         self.bound: dict[str, list[Binding]] = {}
+        self.alike: dict[str, str | None] = {}  # the path that every binding of a name has
         self.last: dict[tuple[str, int], int] = {}  # order of the last binding in each block
         self.changed: dict[str, list[Change]] = {}
         self.attributes: dict[str, list[Binding]] = {}  # of self, for a class
@@ -199,7 +200,8 @@ class Program:
 
     def _here(self) -> At:
         self._order += 1
-        return self._at._replace(order=self._order)
+        at = self._at
+        return At(at.scope, self._order, at.blocks, at.loops, at.guarded)
 
     def _body(self, body: Iterable[ast.AST]) -> None:
         for node in body:
@@ -328,9 +330,11 @@ class Program:
 
     def _bind(self, name: str, value: ast.expr | None, path: str | None = None) -> None:
         here = self._here()
-        here.scope.bound.setdefault(name, []).append(Binding(here, value, path))
+        scope = here.scope
+        scope.bound.setdefault(name, []).append(Binding(here, value, path))
+        scope.alike[name] = path if scope.alike.get(name, path) == path else None
         for block in here.blocks:
-            here.scope.last[name, block] = here.order
+            scope.last[name, block] = here.order
 
     def _bind_target(self, target: ast.expr, value: ast.expr | None) -> None:
         if isinstance(target, ast.Name):
@@ -387,6 +391,7 @@ class Program:
         for name in node.names:  # bound from somewhere else: twice is unknown
             self._bind(name, None)
             self.module.bound.setdefault(name, []).append(Binding(self._here(), None))
+            self.module.alike[name] = None
 
     visit_Nonlocal = visit_Global
 
@@ -447,7 +452,7 @@ class Program:
             found = scope.bound.get(name)
             hidden = nested and isinstance(scope.node, ast.ClassDef)
             if found and not hidden:
-                return _only(found) if nested else _reaching(name, found, at, scope)
+                return _only(name, found, scope) if nested else _reaching(name, found, at, scope)
             nested |= not isinstance(scope.node, _COMPREHENSIONS)
             scope = scope.parent
         return None
@@ -590,11 +595,10 @@ _METHODS: Final[dict[str, Callable[[Program, ast.AST], None]]] = {
 }
 
 
-def _only(found: list[Binding]) -> Binding | None:
-    paths = {each.path for each in found}
-    if len(paths) == 1 and None not in paths:
-        return found[0]  # imported twice is imported
-    return found[0] if len(found) == 1 else None
+def _only(name: str, found: list[Binding], scope: Scope) -> Binding | None:
+    if len(found) == 1 or scope.alike.get(name) is not None:  # imported twice is imported
+        return found[0]
+    return None
 
 
 def _reaching(name: str, found: list[Binding], at: At, scope: Scope) -> Binding | None:
@@ -603,13 +607,15 @@ def _reaching(name: str, found: list[Binding], at: At, scope: Scope) -> Binding 
         return None
     last = found[before - 1]
     if last.at.blocks != at.blocks[: len(last.at.blocks)]:
-        return _only(found) if last.path is not None else None  # try: import …
+        return _only(name, found, scope) if last.path is not None else None  # try: import …
     loops = {loop.block for loop in at.loops} - set(last.at.blocks)
     later = any(scope.last.get((name, block), 0) > at.order for block in loops)
     return None if later else last
 
 
 def _names(target: ast.expr) -> Iterable[str]:
+    if isinstance(target, ast.Name):
+        return (target.id,)
     return (each.id for each in ast.walk(target) if isinstance(each, ast.Name))
 
 

@@ -17,7 +17,7 @@ from ecocompute_cube.lint.facts import (
     Options,
     Quantize,
 )
-from ecocompute_cube.lint.found import Edit, Place
+from ecocompute_cube.lint.found import Edit, NotRead, Place
 from ecocompute_cube.lint.names import (
     Called,
     Const,
@@ -62,7 +62,7 @@ _TRAINS: Final = (
 )
 
 
-class Unreadable(Exception):
+class Unreadable(NotRead):
     """The file is no Python that can be read; says why."""
 
 

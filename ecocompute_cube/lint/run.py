@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ecocompute_cube.lint.found import Finding, Found, Place, Skipped
-from ecocompute_cube.lint.sources import LARGEST, NotRead, read, sources
+from ecocompute_cube.lint.found import Finding, Found, NotRead, Place, Skipped
+from ecocompute_cube.lint.sources import LARGEST, read, sources
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -138,15 +138,12 @@ class _Job(NamedTuple):
 
 def judge_file(source: Source, gpu: str | None, runtime: str | None, largest: int | None) -> Judged:
     """Read and judge one file."""
-    from ecocompute_cube.lint.python import Unreadable
-    from ecocompute_cube.lint.tree import NoDocument
-
     try:
         found = read(source, largest)
         if found is None:
             return Judged()
         return judge(found.text, source.name, source.kind, gpu, runtime)
-    except (NotRead, Unreadable, NoDocument) as error:
+    except NotRead as error:
         return Judged(skipped=Skipped(source.name, str(error)))
 
 

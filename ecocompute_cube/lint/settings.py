@@ -130,6 +130,8 @@ def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 def codes(names: Sequence[str], where: str) -> tuple[str, ...]:
     """Codes of rules. Raises UsageError for one that does not exist."""
+    if not names:
+        return ()
     from ecocompute_cube.lint.rules import BY_CODE
 
     for name in names:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ecocompute_cube.errors import UsageError
-from ecocompute_cube.lint.found import Skipped
+from ecocompute_cube.lint.found import NotRead, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -171,10 +171,6 @@ def _regular(path: Path, seen: set[tuple[int, int]], skipped: list[Skipped]) -> 
         return False
     seen.add(known)
     return True
-
-
-class NotRead(Exception):
-    """A file that is not read; says why."""
 
 
 def read(source: Source, largest: int | None = LARGEST) -> Text | None:

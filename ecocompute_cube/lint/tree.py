@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ecocompute_cube.lint.found import Place
+from ecocompute_cube.lint.found import NotRead, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ _DEEPEST: Final = 60
 _KEY: Final = re.compile(r'(?<!\\)"((?:[^"\\\n]|\\.)*)"\s*:')
 
 
-class NoDocument(Exception):
+class NoDocument(NotRead):
     """The text is no YAML or JSON; says why."""
 
 

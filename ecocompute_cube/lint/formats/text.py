@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ecocompute_cube.lint.evidence import told
-from ecocompute_cube.lint.rules import BY_CODE
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,6 +18,9 @@ def written(found: Found) -> str:
 
 
 def _finding(finding: Finding) -> Iterator[str]:
+    from ecocompute_cube.lint.evidence import told
+    from ecocompute_cube.lint.rules import BY_CODE
+
     cell = f" (cell {finding.cell})" if finding.cell is not None else ""
     where = f"{finding.path}:{finding.place.line}:{finding.place.column}{cell}"
     rule = BY_CODE[finding.code]
