@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import csv
 import enum
 import functools
 import inspect
@@ -33,6 +34,7 @@ from ecocompute_cube import cli, errors
 from ecocompute_cube.analysis.cards import CARDS
 from ecocompute_cube.analysis.curves import FILE as CURVES
 from ecocompute_cube.analysis.protocol import CLAUSES
+from ecocompute_cube.lint.rules import RULES
 from ecocompute_cube.model.base import Absent, Sha256, UtcTime
 from ecocompute_cube.model.bundle import BundleManifest
 from ecocompute_cube.model.doctor import Diagnosis
@@ -69,6 +71,8 @@ DOCUMENTS: Final[dict[str, Model]] = {
     "doctor": Diagnosis,
     "bundle": BundleManifest,
 }
+
+_FEW_HITS: Final = 20  # findings of a lint rule; of fewer no rate is told
 
 #: How our helps state a default; the table has a column for it.
 _DEFAULT: Final = re.compile(r"^default \S+$| \(default \S+\)$")
@@ -425,7 +429,7 @@ def table_of(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def statuses_part() -> str:
     """Every exit status with the errors behind it."""
     rows = [("0", "", "done")]
-    rows += [("1", "", "`validate`, `bundle --check`: what was read is found wanting")]
+    rows += [("1", "", "`validate`, `bundle --check`, `lint`: what was read is found wanting")]
     rows += [
         (str(each.exit_status), f"`{each.code}`", _doc(each).splitlines()[0])
         for each in _leaves_of(errors.EcoError)
@@ -584,6 +588,42 @@ def cards_part() -> str:
     return table_of(heads, rows)
 
 
+def lint_rules_part() -> str:
+    """The rules of ``lint``, with how often each was wrong."""
+    judged = _precision()
+    rows = [
+        (
+            f"`{rule.code}`",
+            rule.name,
+            rule.severity + (", `--fix`" if rule.safe else ""),
+            rule.what,
+            rule.fix,
+            rule.measured,
+            _wrong(judged.get(rule.code, [])),
+        )
+        for rule in RULES
+    ]
+    heads = ("code", "name", "severity", "looks for", "remedy", "measured", "false, of judged")
+    return table_of(heads, rows)
+
+
+def _precision() -> dict[str, list[str]]:
+    """The verdicts on each rule's findings."""
+    found: dict[str, list[str]] = {}
+    path = DOCS.parent / "data" / "lint" / "precision.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            found.setdefault(row["code"], []).append(row["verdict"])
+    return found
+
+
+def _wrong(verdicts: Sequence[str]) -> str:
+    if len(verdicts) < _FEW_HITS:
+        return f"rate unknown ({verdicts.count('false')} of {len(verdicts)})"
+    share = 100 * verdicts.count("false") / len(verdicts)
+    return f"{share:.1f} % ({verdicts.count('false')} of {len(verdicts)})"
+
+
 def _pct(log: float) -> str:
     return f"{100 * math.expm1(log):.1f} %"
 
@@ -601,6 +641,7 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
     "scatter": scatter_part,
     "mechanism": mechanism_part,
     "cards": cards_part,
+    "lint-rules": lint_rules_part,
 }
 
 

@@ -19,6 +19,7 @@ from ecocompute_cube.commands.assisting import add_mcp
 from ecocompute_cube.commands.checking import add_compare, add_doctor, add_validate
 from ecocompute_cube.commands.estimating import add_estimate, add_optimize
 from ecocompute_cube.commands.gating import add_gate
+from ecocompute_cube.commands.linting import add_lint
 from ecocompute_cube.commands.measuring import (
     add_download,
     add_measure,
@@ -65,6 +66,7 @@ _COMMANDS: Final[dict[str, Callable[[Commands], None]]] = {
     "serve": add_serve,
     "mcp": add_mcp,
     "site": add_site,
+    "lint": add_lint,
 }
 
 
