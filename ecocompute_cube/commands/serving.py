@@ -6,9 +6,11 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from ecocompute_cube.commands.terminal import say
-from ecocompute_cube.commands.words import add
+from ecocompute_cube.commands.words import add, path
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ecocompute_cube.commands.words import Commands
 
 HOST: Final = "127.0.0.1"
@@ -40,6 +42,19 @@ def add_serve(commands: Commands) -> None:
         metavar="N",
         help="how many proxies in front add to X-Forwarded-For (default 0: it is not believed)",
     )
+    parser.add_argument(
+        "--site", type=path, metavar="DIR", help="write the site there, and show it below /site/"
+    )
+
+
+def _written(folder: Path | None) -> Path | None:
+    """The site, written anew with the paths of this server on its API page."""
+    if folder is not None:
+        from ecocompute_cube.service.openapi import PATHS
+        from ecocompute_cube.site.write import write_site
+
+        write_site(folder, PATHS)
+    return folder
 
 
 def port(text: str) -> int:
@@ -68,5 +83,5 @@ def _serve(options: argparse.Namespace) -> int:
     listening = listen(options.host, options.port)
     if not is_loopback(options.host):
         say("others can ask here: there is no password and no encryption; put a proxy in front")
-    serve(listening, limit, options.proxies, say)
+    serve(listening, limit, options.proxies, say, _written(options.site))
     return 0

@@ -26,6 +26,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
 
 from ecocompute_cube import __version__
 from ecocompute_cube.analysis.documents import parse_document
@@ -37,10 +38,13 @@ from ecocompute_cube.service.openapi import PATHS, openapi
 from ecocompute_cube.service.parameters import from_query
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from starlette.requests import Request
 
     from ecocompute_cube.service.answers import Given
 
+SITE: Final = "/site"
 _JSON: Final = "application/json"
 #: Whatever the environment says of collectors: nobody is told who asks what.
 _NO_TELEMETRY: Final[TelemetryConfig] = {
@@ -52,8 +56,8 @@ _NO_TELEMETRY: Final[TelemetryConfig] = {
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def application() -> FastAPI:
-    """All doors; without the guard that limits them."""
+def application(site: Path | None = None) -> FastAPI:
+    """All doors, and below /site/ the files of a folder; without the guard that limits them."""
     app = FastAPI(
         openapi_url=None,  # the document is ours: its parameters are the table's
         docs_url=None,  # would fetch its scripts from elsewhere
@@ -77,6 +81,8 @@ def application() -> FastAPI:
         ("/", ["GET"], _index),
     ):
         app.router.routes.append(Route(path, door, methods=methods))
+    if site is not None:
+        app.mount(SITE, StaticFiles(directory=site, html=True))
     return app
 
 

@@ -12,6 +12,7 @@ from ecocompute_cube.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ecocompute_cube.service.guard import App
 
@@ -50,15 +51,21 @@ def address_of(listening: socket.socket) -> str:
 
 
 def serve(
-    listening: socket.socket, per_minute: int, proxies: int, say: Callable[[str], None]
+    listening: socket.socket,
+    per_minute: int,
+    proxies: int,
+    say: Callable[[str], None],
+    site: Path | None = None,
 ) -> None:
-    """The estimator, until a signal comes."""
+    """The estimator, and a site of files beside it, until a signal comes."""
     from ecocompute_cube.service.guard import Guard
     from ecocompute_cube.service.limits import RateLimit
-    from ecocompute_cube.service.rest import application
+    from ecocompute_cube.service.rest import SITE, application
 
     limit = RateLimit(per_minute, time.monotonic) if per_minute else None
-    run(Guard(application(), limit, proxies), listening, "", say)
+    if site is not None:
+        say(f"the site is at {address_of(listening)}{SITE}/")
+    run(Guard(application(site), limit, proxies), listening, "", say)
 
 
 def run(

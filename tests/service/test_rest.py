@@ -306,6 +306,19 @@ def test_the_description_names_every_path_and_parameter() -> None:
     assert openapi("http://eco.test")["info"]["version"]
 
 
+def test_a_site_is_served_beside_it_with_its_own_policy(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<p>hello</p>")
+    app = application(tmp_path)
+    page = ask("GET", "/site/", app=app)
+    assert (page.status_code, page.text) == (200, "<p>hello</p>")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "content-security-policy" not in page.headers  # the page has one of its own
+    assert page.headers["x-content-type-options"] == "nosniff"
+    for path in ("/site/../pyproject.toml", "/site/%2e%2e/secret", "/site/nothing"):
+        assert ask("GET", path, app=app).status_code == 404
+    assert get("/site/").status_code == 404
+
+
 def test_a_fault_of_ours_tells_nothing_but_that_it_is_one() -> None:
     async def broken(request: Request) -> Response:
         raise RuntimeError("secret")
