@@ -124,6 +124,6 @@ const dropZone = (curves, changed) => {
     .filter((point) => Number.isFinite(point.N) && point.N > 0 && Number.isFinite(point.e))
     .map((point) => ({ curve: `yours: ${point.model}, ${point.p}`, n_b: point.N, change: point.e }));
   const show = () => { if (points.length || problems.length) listed(); };
-  const precisions = () => points.map((point) => point.p);
-  return { show, yours, precisions };
+  const arms = () => points.map(({ p, r, g }) => ({ precision: p, runtime: r, board: g }));
+  return { show, yours, arms };
 };
