@@ -81,14 +81,14 @@ def opened(browser: Browser, address: str) -> Opened:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures; status 1 when one is out of reach."""
+    """Print the figures; status 1 when one is out of reach, or could not be had."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=5)
     options = parser.parse_args(arguments)
     chromium = os.environ.get("ECO_CHROMIUM") or shutil.which("chromium")
     if chromium is None:
-        sys.stdout.write("site: there is no chromium\n")
-        return 0
+        sys.stdout.write("site: not measured, there is no chromium\n")
+        return 1
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory() as name:
