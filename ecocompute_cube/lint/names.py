@@ -164,13 +164,27 @@ class Program:
 
     def __init__(self, tree: ast.Module) -> None:
         self.sites: list[Site] = []
-        self.module = Scope(tree, None)
+        self._scopes: list[Scope] = []
+        self.module = self._scope(tree, None)
         self.guarded_calls: set[str] = set()  # names of functions called with gradients off
         self.grad_off = False  # for the whole file
         self._order = 0
         self._blocks = 0
         self._at = At(self.module, 0, (), (), guarded=False)
         self._body(tree.body)
+
+    def _scope(self, node: ast.AST, parent: Scope | None) -> Scope:
+        made = Scope(node, parent)
+        self._scopes.append(made)
+        return made
+
+    def forget(self) -> None:
+        """Let go of the tree: scopes and bindings hold each other, and trees are large."""
+        for scope in self._scopes:
+            scope.bound.clear()
+            scope.changed.clear()
+            scope.attributes.clear()
+        self.sites.clear()
 
     # Walking
 
@@ -295,7 +309,7 @@ class Program:
         self, node: ast.AST, body: Iterable[ast.AST], args: ast.arguments | None, *, guarded: bool
     ) -> None:
         before = self._at
-        self._at = At(Scope(node, before.scope), 0, (), (), guarded)
+        self._at = At(self._scope(node, before.scope), 0, (), (), guarded)
         if args is not None:
             every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
             for each in every:
@@ -306,7 +320,7 @@ class Program:
 
     def _comprehension(self, node: ast.AST, generators: list[ast.comprehension]) -> None:
         before = self._at
-        self._at = before._replace(scope=Scope(node, before.scope))
+        self._at = before._replace(scope=self._scope(node, before.scope))
         for each in generators:
             self.visit(each.iter)
             self._bind_target(each.target, None)
@@ -329,7 +343,9 @@ class Program:
     # Binding
 
     def _bind(self, name: str, value: ast.expr | None, path: str | None = None) -> None:
-        here = self._here()
+        self._order += 1
+        at = self._at
+        here = At(at.scope, self._order, at.blocks, at.loops, at.guarded)
         scope = here.scope
         scope.bound.setdefault(name, []).append(Binding(here, value, path))
         scope.alike[name] = path if scope.alike.get(name, path) == path else None

@@ -93,13 +93,17 @@ def python_facts(source: str) -> Facts:
     tree = parsed(source)
     try:
         program = Program(tree)
-        compiled = "torch.compile(" in source or "cache_implementation" in source
-        cached = frozenset(_cached(program))
-        lines, moved = source.split("\n"), frozenset(_moved(program))
-        reader = _Reader(program, lines, cached, compiled, moved)
-        return Facts(tuple(_facts(reader)), trains=any(word in source for word in _TRAINS))
+        facts = _facts(_reader(program, source))
     except RecursionError:
         raise Unreadable("nested too deeply") from None
+    program.forget()
+    return Facts(tuple(facts), trains=any(word in source for word in _TRAINS))
+
+
+def _reader(program: Program, source: str) -> _Reader:
+    compiled = "torch.compile(" in source or "cache_implementation" in source
+    cached, moved = frozenset(_cached(program)), frozenset(_moved(program))
+    return _Reader(program, source.split("\n"), cached, compiled, moved)
 
 
 def _moved(program: Program) -> Iterator[ast.Call]:

@@ -95,7 +95,7 @@ def _judged(files: Sequence[Source], asked: Asked) -> Iterator[Judged]:
         with _seldom_collected():
             for n, each in enumerate(files):
                 if n % _AT_ONCE == _AT_ONCE - 1:
-                    gc.collect()
+                    gc.collect(0)
                 yield job(each)
         return
     import multiprocessing
@@ -132,7 +132,7 @@ class _Job(NamedTuple):
         """Of several files."""
         with _seldom_collected():
             found = [self(each) for each in files]
-        gc.collect()
+        gc.collect(0)
         return found
 
 
