@@ -26,6 +26,7 @@ from ecocompute_cube.report.page_schemas import page_schemas
 from ecocompute_cube.site import curves, datasets, options, tested, tradeoff
 from ecocompute_cube.site.parameters import PARAMETERS
 from ecocompute_cube.site.tables import tables
+from ecocompute_cube.units import signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -194,7 +195,7 @@ def _errors() -> Iterable[tuple[str, str, str, str]]:
         for precision, error in found.items():
             low, high = (100 * math.expm1(sign * error.half) for sign in (-1, 1))
             rms = f"{100 * math.expm1(error.log_rms):.0f} %"
-            yield board, precision, rms, f"{low:+.0f} to {high:+.0f} %"
+            yield board, precision, rms, f"{signed(low, 0)} to {signed(high, 0)} %"
 
 
 def _datasets() -> Context:
