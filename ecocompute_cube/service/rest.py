@@ -24,6 +24,7 @@ from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
@@ -146,6 +147,8 @@ async def _document(request: Request) -> dict[str, Any]:
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
     try:
         return parse_document(await request.body(), "body")
+    except ClientDisconnect:
+        raise UsageError("body: it ended too soon.", "Send all of it.") from None  # to nobody
     except DocumentInvalid as error:
         raise UsageError(f"body: {error.cause}", error.fix) from None
 

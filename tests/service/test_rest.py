@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,7 @@ from ecocompute_cube.analysis.query import query
 from ecocompute_cube.model.published import published
 from ecocompute_cube.report.estimated import estimate_document
 from ecocompute_cube.service import answers, replies
-from ecocompute_cube.service.guard import MOST_BODY
+from ecocompute_cube.service.guard import MOST_BODY, Guard
 from ecocompute_cube.service.openapi import PATHS, openapi
 from ecocompute_cube.service.rest import application
 from tests.service.asking import ask, get, post
@@ -230,6 +231,31 @@ def test_a_large_body_is_refused_announced_or_not(announced: bool) -> None:
         "POST", "/v1/validate", content=content, headers={"content-type": "application/json"}
     )
     assert (found.status_code, found.json()["parameter"]) == (413, "body")
+
+
+def test_a_client_that_hangs_up_within_its_body_is_no_fault_of_ours() -> None:
+    sent: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = [
+        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    told = iter(messages)
+
+    async def receive() -> dict[str, Any]:
+        return next(told)
+
+    async def send(message: Any) -> None:  # noqa: ANN401
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/validate",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }
+    asyncio.run(Guard(application(), None)(scope, receive, send))
+    assert sent[0]["status"] == 400
 
 
 def test_parameters_in_two_places_are_refused() -> None:
