@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import signal
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -12,7 +14,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from ecocompute_cube import __version__
-from ecocompute_cube.errors import EcoError
+from ecocompute_cube.errors import EcoError, Interrupted
 from ecocompute_cube.model.base import printable
 from ecocompute_cube.service.tools import TOOLS, call
 
@@ -70,7 +72,14 @@ async def _called(name: str, given: dict[str, Any]) -> types.CallToolResult:
 
 
 def serve_stdio() -> None:
-    """Answer until standard input ends. Nothing but the protocol goes to standard output."""
+    """Answer until standard input ends. Nothing but the protocol goes to standard output.
+
+    A signal ends it at once: the thread that waits for a line of input cannot be woken, so that
+    whoever waited for it would wait for ever. There is nothing to lose.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, lambda *_: os._exit(Interrupted.exit_status))
     anyio.run(_over_stdio)
 
 

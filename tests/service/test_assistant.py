@@ -85,7 +85,11 @@ def test_a_process_ends_with_its_input_or_a_signal_and_says_nothing(
             process.stdin = None
         else:
             process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        try:
+            process.wait(timeout=20)  # its input stays open after a signal
+        finally:
+            process.kill()
+        out, err = process.communicate()
     assert (process.returncode, out) == (0 if number is None else 130, "")
     assert err.strip() in {"", "stopped"}
 
