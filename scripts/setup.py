@@ -2,7 +2,7 @@
 
     make setup ─▶ setup.sh (finds a Python) ─▶ setup.py run
     make test  ─▶ …                         ─▶ setup.py test     = run + requirements/test.txt
-    make check ─▶ …                         ─▶ setup.py check    = test + requirements/check.txt
+    make check ─▶ …                         ─▶ setup.py check    = test, fuzz + requirements/check.txt
     make test-fuzz ─▶ …                     ─▶ setup.py fuzz     = test + requirements/fuzz.txt
 
 One stage installs one file of requirements/, pinned and hashed. What is done stands in
@@ -42,7 +42,7 @@ RUN_STAGES = ("venv", "build", "measure", "service", "torch", "package")
 TARGETS = {
     "run": RUN_STAGES,
     "test": (*RUN_STAGES, "test"),
-    "check": (*RUN_STAGES, "test", "check"),
+    "check": (*RUN_STAGES, "test", "fuzz", "check"),  # types of what the fuzzer is asked
     "fuzz": (*RUN_STAGES, "test", "fuzz"),
 }
 TORCH_MODES = ("auto", "cpu", "cuda", "none")
