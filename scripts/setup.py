@@ -2,7 +2,7 @@
 
     make setup ─▶ setup.sh (finds a Python) ─▶ setup.py run
     make test  ─▶ …                         ─▶ setup.py test     = run + requirements/test.txt
-    make check ─▶ …                         ─▶ setup.py check    = test, fuzz + requirements/check.txt
+    make check ─▶ …                         ─▶ setup.py check    = fuzz + requirements/check.txt
     make test-fuzz ─▶ …                     ─▶ setup.py fuzz     = test + requirements/fuzz.txt
 
 One stage installs one file of requirements/, pinned and hashed. What is done stands in
